@@ -1,0 +1,5 @@
+"""Consumes calls.validated.
+
+Produces calls.cleared, approvals (Held), calls.ledger (Refused).
+Never runs a tool, waives a person without a policy that says so.
+"""

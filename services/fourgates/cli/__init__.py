@@ -1,0 +1,1 @@
+"""The command line; with testing the only one that knows all rooms."""

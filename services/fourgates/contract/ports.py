@@ -1,0 +1,163 @@
+"""What a stage needs from the world, as protocols. `runtime/` has the adapters; the in-process ones pass the same suite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+from .events import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a record lies."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A record as the broker gives it. `time_ms` is the broker's (LogAppendTime), the only time a fold looks at."""
+
+    position: Position
+    time_ms: int
+    key: bytes
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A record that has proved itself: decoded, on its own partition, sealed by one who may write it."""
+
+    record: Any
+    position: Position
+    time_ms: int
+    writer: str
+    """Who sealed it: the key id's first part (`validator`, `waiter`, ...); `run` for a host's request."""
+    raw: bytes = field(default=b"", repr=False)
+    """The value's bytes, for who has to check a seal with a key that only the record names (the validator)."""
+
+
+Emit: TypeAlias = Record
+"""What a stage hands to its runtime: topic and key follow from the record, the seal is put on when it is encoded."""
+
+
+class Clock(Protocol):
+    """Wall time for deadlines that travel, monotonic time for leases and timeouts."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch."""
+
+    def monotonic(self) -> float:
+        """Seconds that never go back."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Wakes after so many monotonic seconds."""
+
+
+class Publisher(Protocol):
+    """Appends records and waits until the broker has them (acks=all)."""
+
+    async def publish(self, record: Record, partition: int | None = None) -> Position:
+        """Sealed, encoded, keyed by `record.key()`, placed by the default partitioner unless `partition` says so."""
+
+
+Sink: TypeAlias = Callable[[Envelope], None]
+
+
+class Following(Protocol):
+    """A reading of whole partitions from their beginning, in order, that goes on until it is closed."""
+
+    async def reached(self, partition: int, offset: int) -> None:
+        """Returns once every record up to and including `offset` went through the sink."""
+
+    async def reached_end(self) -> None:
+        """Returns once everything that was in the log when this was called went through the sink."""
+
+    async def close(self) -> None:
+        """Ends the reading."""
+
+
+class Log(Protocol):
+    """Reading a topic without a group."""
+
+    async def follow(self, topic: str, sink: Sink, partitions: Iterable[int] | None = None) -> Following:
+        """Every valid record of the partitions (None: all) through `sink`, from the beginning; invalid ones are skipped."""
+
+    async def read_at(self, position: Position) -> Envelope:
+        """The one record at `position`. Raises Transient where it cannot be read, Poison where it is not valid."""
+
+
+class BlobStore(Protocol):
+    """Large bytes beside the log, under a tenant."""
+
+    async def put(self, tenant: str, data: bytes) -> str:
+        """Stores `data` and returns its reference (content hash for the redacted store)."""
+
+    async def get(self, tenant: str, ref: str) -> bytes:
+        """The bytes. Raises KeyError where there are none for that tenant."""
+
+    async def delete(self, tenant: str, ref: str) -> None:
+        """Removes them; nothing happens where there are none."""
+
+
+class Signer(Protocol):
+    """Makes seals for one writer with its newest key."""
+
+    @property
+    def key_id(self) -> str: ...
+
+    @property
+    def mac_bytes(self) -> int:
+        """32 for HMAC-SHA256, 64 for Ed25519."""
+
+    def sign(self, data: bytes) -> bytes: ...
+
+
+class Verifier(Protocol):
+    """Checks seals of all writers, also with retired keys."""
+
+    def verify(self, key_id: str, data: bytes, mac: bytes) -> bool:
+        """False for an unknown key, a wrong or an empty mac; in constant time for HMAC."""
+
+
+class Failpoints(Protocol):
+    """Named points where a test may stop, kill or delay the process; nothing happens where none is armed."""
+
+    async def hit(self, name: str) -> None: ...
+
+
+class Stage(Protocol):
+    """One gate's process: a thin shell round a pure decision.
+
+    The runtime starts `handle` in offset order for each partition; what a stage does before its first await therefore
+    happens in that order, also while earlier records still wait for something.
+    """
+
+    name: str
+    reads: str
+
+    async def start(self) -> None:
+        """Before the first record; loads what the stage needs whole."""
+
+    async def assigned(self, partitions: Sequence[int]) -> None:
+        """These partitions are ours now; called before their first record. The stage loads their state."""
+
+    async def revoked(self) -> None:
+        """No partition is ours any more; forget their state. Work under way was drained before."""
+
+    def restore(self, envelope: Envelope) -> None:
+        """A record of an assigned partition below the committed offset: fold it, emit nothing."""
+
+    async def handle(self, envelope: Envelope) -> Sequence[Emit]:
+        """The decision. Raises Transient or Poison; any other exception is unforeseen."""
+
+    async def tick(self) -> Sequence[Emit]:
+        """Called about every half second for what time alone brings (expiry, leases)."""
+
+    async def close(self) -> None:
+        """After the last record."""

@@ -1,0 +1,196 @@
+"""Seals: who wrote a record, and which gates allowed a call.
+
+A record's seal is its last field and covers every byte before the mac, so nothing in it can be altered, and no second encoding
+is needed to check it. A gate's verdict is sealed once more over the call itself and the verdict before it, because verdicts
+travel on in other records.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import hmac
+import io
+import json
+from collections.abc import Sequence
+
+import fastavro
+
+from .avro import AvroCodec, to_dict
+from .avro_schema import schema_of
+from .errors import Poison
+from .events import ApprovalKind, LedgerKind, Record
+from .ids import length_prefixed
+from .partition import partition_of
+from .parts import Call, Gate, Seal, Verdict
+from .ports import Envelope, Received, Signer, Verifier
+from .topology import (
+    APPROVALS,
+    AUDIT_WATERMARKS,
+    BY_NAME,
+    CALLS_CLEARED,
+    CALLS_COMPLETED,
+    CALLS_LEDGER,
+    CALLS_REQUESTED,
+    CALLS_VALIDATED,
+    CONTROLS,
+    EFFECTS,
+    RECORDS_DEAD,
+)
+
+_RECORD_TAG = b"fourgates.record.v1"
+_VERDICT_TAG = b"fourgates.verdict.v1"
+RUN_KEY_ID = "run"
+"""The key id of a host's request: the key itself is inside the request's grant."""
+
+_STAGES = frozenset({"validator", "authorizer", "waiter", "executor", "sanitizer", "audit"})
+_EXECUTOR = frozenset({"executor"})
+_LEDGER = {
+    LedgerKind.REFUSED: frozenset({"validator", "authorizer", "waiter", "executor"}),
+    LedgerKind.CANCELLED: frozenset({"validator"}),
+    LedgerKind.PENDING: frozenset({"waiter"}),
+    LedgerKind.REPLAYED: frozenset({"waiter", "executor"}),
+}
+_APPROVALS = {
+    ApprovalKind.HELD: frozenset({"authorizer", "executor"}),
+    ApprovalKind.DECIDED: frozenset({"approver"}),
+}
+_TOPICS = {
+    CALLS_VALIDATED: frozenset({"validator"}),
+    CALLS_CLEARED: frozenset({"authorizer", "waiter"}),
+    EFFECTS: _EXECUTOR,
+    CONTROLS: frozenset({"operator", "sanitizer"}),
+    CALLS_COMPLETED: frozenset({"sanitizer"}),
+    AUDIT_WATERMARKS: frozenset({"audit"}),
+    RECORDS_DEAD: _STAGES,
+}
+
+
+def writers_of(topic: str, record: Record) -> frozenset[str]:
+    """Who may write this record on this topic."""
+    if topic == CALLS_LEDGER:
+        return _LEDGER.get(record.kind, _EXECUTOR)  # type: ignore[attr-defined]  # a LedgerEntry by its topic
+    if topic == APPROVALS:
+        return _APPROVALS.get(record.kind, frozenset({"waiter"}))  # type: ignore[attr-defined]  # an ApprovalEvent
+    return _TOPICS[topic]
+
+
+def writer_of(key_id: str) -> str:
+    """The writer that a key id names: `executor:2` is a key of the executor."""
+    return key_id.partition(":")[0]
+
+
+def record_bytes(topic: str, value: bytes, mac_bytes: int) -> bytes:
+    """What a record's seal is made over: the domain tag, the topic and all bytes before the mac."""
+    return length_prefixed((_RECORD_TAG, topic, value[:-mac_bytes]))
+
+
+class RecordWriter:
+    """Encodes and seals the records of one writer."""
+
+    def __init__(self, codec: AvroCodec, signer: Signer) -> None:
+        self._codec, self._signer = codec, signer
+        self._blank = Seal(key_id=signer.key_id, mac=bytes(signer.mac_bytes))
+
+    def encode(self, record: Record) -> tuple[str, bytes, bytes]:
+        """(topic, key, value)."""
+        sealed = dataclasses.replace(record, seal=self._blank)  # type: ignore[call-arg]  # every topic's record has one
+        topic, value = self._codec.encode(sealed)
+        size = self._signer.mac_bytes
+        mac = self._signer.sign(record_bytes(topic, value, size))
+        return topic, record.key().encode(), value[:-size] + mac
+
+
+class RecordOpener:
+    """Decides whether a received record proves itself. The only way from bytes to a record in the whole pipeline."""
+
+    def __init__(self, codec: AvroCodec, verifier: Verifier) -> None:
+        self._codec, self._verifier = codec, verifier
+
+    def open(self, received: Received) -> Envelope:
+        """The envelope, or Poison with the reason. A host's request is opened unproven: its key is in its grant."""
+        topic = received.position.topic
+        record = self._codec.decode(topic, received.value)
+        value = received.value or b""
+        if received.key != record.key().encode():
+            raise Poison("wrong_key", "the Kafka key is not the record's own")
+        expected = partition_of(received.key, BY_NAME[topic].partitions)
+        if received.position.partition != expected:
+            raise Poison("wrong_partition", f"its key belongs on partition {expected}")
+        seal: Seal = record.seal  # type: ignore[attr-defined]  # every topic's record has one
+        writer = writer_of(seal.key_id)
+        if topic == CALLS_REQUESTED:
+            return Envelope(record, received.position, received.time_ms, RUN_KEY_ID, value)
+        if writer not in writers_of(topic, record):
+            raise Poison("wrong_writer", f"{writer or 'nobody'} may not write this")
+        size = len(seal.mac)
+        if not size or not self._verifier.verify(seal.key_id, record_bytes(topic, value, size), seal.mac):
+            raise Poison("bad_seal", "the seal does not fit the record")
+        return Envelope(record, received.position, received.time_ms, writer, value)
+
+
+class HmacSigner:
+    """Seals with a shared secret (HMAC-SHA256)."""
+
+    mac_bytes = 32
+
+    def __init__(self, key_id: str, secret: bytes) -> None:
+        self.key_id, self._secret = key_id, secret
+
+    def sign(self, data: bytes) -> bytes:
+        return hmac.digest(self._secret, data, "sha256")
+
+
+def hmac_fits(secret: bytes, data: bytes, mac: bytes) -> bool:
+    """Constant-time check of an HMAC-SHA256."""
+    return hmac.compare_digest(hmac.digest(secret, data, "sha256"), mac)
+
+
+_CALL_SCHEMA = fastavro.parse_schema(schema_of(Call))  # type: ignore[arg-type]  # works for any record class
+
+
+def call_digest(call: Call) -> bytes:
+    """sha256 over all fields of a call in their Avro form."""
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, _CALL_SCHEMA, to_dict(Call)(call))
+    return hashlib.sha256(out.getvalue()).digest()
+
+
+def _verdict_bytes(digest: bytes, verdict: Verdict, before: bytes) -> bytes:
+    return length_prefixed(
+        (_VERDICT_TAG, verdict.gate, verdict.key_id, str(verdict.at_ms), verdict.reasons,
+         json.dumps(verdict.obligations), verdict.preview_digest, digest, before)
+    )  # fmt: skip
+
+
+def seal_verdict(signer: Signer, call: Call, verdict: Verdict, before: Sequence[Verdict]) -> tuple[Verdict, ...]:
+    """The verdicts before and this one, sealed with the gate's key over the call and the verdict before it."""
+    named = dataclasses.replace(verdict, key_id=signer.key_id)
+    previous = before[-1].mac if before else b""
+    mac = signer.sign(_verdict_bytes(call_digest(call), named, previous))
+    return (*before, dataclasses.replace(named, mac=mac))
+
+
+_ALWAYS = (Gate.VALIDATOR, Gate.AUTHORIZER)
+
+
+def gates_needed(held: bool) -> tuple[Gate, ...]:
+    """Which gates' seals a call needs: every risk needs the first two; a call that was held needs the waiter's as well.
+
+    Whether a call had to be held stands in the authorizer's obligations, which its own seal covers.
+    """
+    return (*_ALWAYS, Gate.WAITER) if held else _ALWAYS
+
+
+def verdicts_fit(verifier: Verifier, call: Call, verdicts: Sequence[Verdict], needed: Sequence[Gate]) -> bool:
+    """True where exactly the needed gates sealed this very call, each over the verdict before, in order."""
+    if tuple(v.gate for v in verdicts) != tuple(needed):
+        return False
+    digest, before = call_digest(call), b""
+    for verdict in verdicts:
+        if writer_of(verdict.key_id) != verdict.gate.value:
+            return False
+        if not verifier.verify(verdict.key_id, _verdict_bytes(digest, verdict, before), verdict.mac):
+            return False
+        before = verdict.mac
+    return True

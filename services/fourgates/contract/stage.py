@@ -1,0 +1,43 @@
+"""What all stages share: the empty parts of the Stage port, and how an emitted record names its cause."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fourgates.contract.parts import Cause
+from fourgates.contract.ports import Emit, Envelope
+
+
+class BaseStage:
+    """A stage that keeps no state and knows no time; a stage overrides what it needs."""
+
+    name: str
+    reads: str
+
+    async def start(self) -> None:
+        """Nothing to load."""
+
+    async def assigned(self, partitions: Sequence[int]) -> None:
+        """No state per partition."""
+
+    async def revoked(self) -> None:
+        """Nothing to forget."""
+
+    def restore(self, envelope: Envelope) -> None:
+        """Nothing to fold."""
+
+    async def handle(self, envelope: Envelope) -> Sequence[Emit]:
+        raise TypeError(f"{type(self).__name__} does not handle records")
+
+    async def tick(self) -> Sequence[Emit]:
+        """Time alone brings nothing."""
+        return ()
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+
+
+def cause_of(envelope: Envelope) -> Cause:
+    """The input as the cause of what it makes happen."""
+    where = envelope.position
+    return Cause(event_id=envelope.record.event_id, topic=where.topic, partition=where.partition, offset=where.offset)

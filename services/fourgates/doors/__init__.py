@@ -1,0 +1,1 @@
+"""Ways in for agents outside the Kafka trust domain, on the SDK."""

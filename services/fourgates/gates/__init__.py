@@ -1,0 +1,1 @@
+"""The heart: what decides, pure, one module a gate, readable from top to bottom by an auditor."""

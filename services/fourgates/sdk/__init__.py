@@ -1,0 +1,1 @@
+"""What an agent imports: runs, calls, observations. Loads neither Faust nor a web framework."""
