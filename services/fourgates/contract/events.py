@@ -244,6 +244,7 @@ class EffectEntry(Record):
     window_ms: D[int, "Claimed: how long the claim excludes others once it is done, broker time"] = 0
     supersedes: D[tuple[EffectClaim, ...], "Claimed: rivals that a person set aside"] = ()
     amount: D[int, "Reserved, Returned: how much, in the quota's smallest unit"] = 0
+    subject: D[str, "Claimed: the account that asked; a result is replayed only to it"] = ""
     seal: D[Seal, "executor"] = EMPTY_SEAL
 
     def key(self) -> str:
