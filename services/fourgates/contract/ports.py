@@ -38,6 +38,8 @@ class Envelope:
     time_ms: int
     writer: str
     """Who sealed it: the key id's first part (`validator`, `waiter`, ...); `run` for a host's request."""
+    folded: Any = None
+    """What the stage's `fold` made of the record; None for a stage that folds nothing."""
     raw: bytes = field(default=b"", repr=False)
     """The value's bytes, for who has to check a seal with a key that only the record names (the validator)."""
 
@@ -134,12 +136,13 @@ class Failpoints(Protocol):
 class Stage(Protocol):
     """One gate's process: a thin shell round a pure decision.
 
-    The runtime starts `handle` in offset order for each partition; what a stage does before its first await therefore
-    happens in that order, also while earlier records still wait for something.
+    The runtime calls `fold` exactly once for each record, in offset order of its partition, before `handle`; `handle` may be
+    called again for the same record after a Transient, and runs beside the handling of other keys.
     """
 
     name: str
     reads: str
+    restores: bool
 
     async def start(self) -> None:
         """Before the first record; loads what the stage needs whole."""
@@ -150,8 +153,12 @@ class Stage(Protocol):
     async def revoked(self) -> None:
         """No partition is ours any more; forget their state. Work under way was drained before."""
 
-    def restore(self, envelope: Envelope) -> None:
-        """A record of an assigned partition below the committed offset: fold it, emit nothing."""
+    def fold(self, envelope: Envelope) -> Any:
+        """Takes the record into the stage's state; what it returns reaches `handle` as `envelope.folded`.
+
+        A stage with `restores = True` gets here, after `assigned`, also every record below the committed offset: those are
+        folded and not handled.
+        """
 
     async def handle(self, envelope: Envelope) -> Sequence[Emit]:
         """The decision. Raises Transient or Poison; any other exception is unforeseen."""

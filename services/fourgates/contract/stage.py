@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from fourgates.contract.parts import Cause
 from fourgates.contract.ports import Emit, Envelope
@@ -13,6 +14,7 @@ class BaseStage:
 
     name: str
     reads: str
+    restores: bool = False
 
     async def start(self) -> None:
         """Nothing to load."""
@@ -23,8 +25,9 @@ class BaseStage:
     async def revoked(self) -> None:
         """Nothing to forget."""
 
-    def restore(self, envelope: Envelope) -> None:
+    def fold(self, envelope: Envelope) -> Any:
         """Nothing to fold."""
+        return None
 
     async def handle(self, envelope: Envelope) -> Sequence[Emit]:
         raise TypeError(f"{type(self).__name__} does not handle records")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import hashlib
 import random
 import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import structlog
 
@@ -114,9 +115,9 @@ def _where(fault: BaseException) -> str:
 class RecordHandler:
     """Takes a stage's records from bytes to acknowledged consequences.
 
-    The stage's `handle` starts without a suspension, so records whose `process` is started in offset order are begun in that
-    order. A record whose key is still under way waits for the one before it; a stage must therefore not wait, inside
-    `handle`, for a later record of the same key on its own topic.
+    The stage's `fold` is called without a suspension, so records whose `process` is started in offset order are folded in
+    that order. A record whose key is still under way then waits for the one before it; a stage must therefore not wait,
+    inside `handle`, for a later record of the same key on its own topic.
     """
 
     def __init__(
@@ -144,6 +145,7 @@ class RecordHandler:
         except Poison as poison:
             await self._bury(received, None, poison.reason, poison.detail)
             return
+        envelope = dataclasses.replace(envelope, folded=self._folded(envelope))
         with self._metrics.seconds.labels(self._stage.name).time():
             await self._turns.take(received.key, lambda: self._judge(received, envelope))
 
@@ -154,7 +156,7 @@ class RecordHandler:
         except Poison as poison:
             self._metrics.skipped.labels(received.position.topic, poison.reason).inc()
             return
-        self._stage.restore(envelope)
+        self._folded(envelope)
 
     async def tick(self) -> None:
         """Lets the stage do what time alone brings, and publishes it. Raises only CancelledError and FatalError."""
@@ -173,6 +175,12 @@ class RecordHandler:
                 raise FatalError(f"{self._ticks_in_a_row} ticks in a row failed: {_where(fault)}") from fault
         else:
             self._ticks_in_a_row = 0
+
+    def _folded(self, envelope: Envelope) -> Any:
+        try:
+            return self._stage.fold(envelope)
+        except Exception as fault:  # a state that missed a record would decide wrongly about all that follow
+            raise FatalError(f"a record could not be folded: {_where(fault)}") from fault
 
     async def _judge(self, received: Received, envelope: Envelope) -> None:
         try:
