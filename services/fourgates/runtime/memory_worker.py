@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from fourgates.contract.ports import Clock, Received, Stage
 from fourgates.contract.topology import BY_NAME
@@ -31,7 +31,7 @@ class MemoryWorker:
         self._tasks: set[asyncio.Task[None]] = set()
         self._ticker: asyncio.Task[None] | None = None
         self._idle = asyncio.Event()
-        self._end_watch = lambda: None
+        self._end_watch: Callable[[], None] = lambda: None
         self.failed: BaseException | None = None
 
     async def start(self) -> None:
