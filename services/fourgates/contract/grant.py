@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from joserfc import jwe
@@ -20,8 +21,8 @@ MAX_GRANT_CHARS = 16_384
 class Grant:
     """What only the validator reads: the caller's bearer token and the key that seals the run's requests."""
 
-    token: str
-    run_key: bytes
+    token: str = field(repr=False)
+    run_key: bytes = field(repr=False)
 
 
 def encrypt_grant(grant: Grant, validator_public: dict[str, Any]) -> str:
@@ -30,6 +31,14 @@ def encrypt_grant(grant: Grant, validator_public: dict[str, Any]) -> str:
     header = {"alg": "ECDH-ES", "enc": "A256GCM", "kid": str(validator_public.get("kid", ""))}
     plain = json.dumps({"token": grant.token, "run_key": grant.run_key.hex()}).encode()
     return jwe.encrypt_compact(header, plain, key, algorithms=_ALGORITHMS)
+
+
+def key_id_of(text: str) -> str:
+    """The key id that a grant's header names; empty where it cannot be read."""
+    try:
+        return str(json.loads(base64.urlsafe_b64decode(text[: text.index(".")] + "=="))["kid"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ""
 
 
 def decrypt_grant(text: str, validator_private: dict[str, Any]) -> Grant:
