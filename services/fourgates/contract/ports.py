@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -92,6 +92,29 @@ class Log(Protocol):
 
     async def read_at(self, position: Position) -> Envelope:
         """The one record at `position`. Raises Transient where it cannot be read, Poison where it is not valid."""
+
+
+Offsets: TypeAlias = Mapping[tuple[str, int], int]
+"""(topic, partition) -> an offset; all below it is meant."""
+
+
+class Batches(Protocol):
+    """Reading several topics in one group, many records at a time, without opening them. The audit sink's way in.
+
+    Iterating waits for records and yields them as they come, in offset order of each partition, all valid or not. The next
+    ones may be asked for before the last ones are committed.
+    """
+
+    def __aiter__(self) -> AsyncIterator[Sequence[Received]]: ...
+
+    async def commit(self, offsets: Offsets) -> None:
+        """The next start is at these offsets. A partition that is not ours any more is left out; raises Transient."""
+
+    def assigned(self) -> Offsets:
+        """The partitions that are ours now, each with the committed offset that this assignment began at (else the start)."""
+
+    async def close(self) -> None:
+        """Leaves the group; iterating ends."""
 
 
 class BlobStore(Protocol):
