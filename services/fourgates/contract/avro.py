@@ -51,7 +51,8 @@ def _encoder(hint: Any) -> Convert | None:
     if (inner := optional_of(hint)) is not None:
         return _optional(_encoder(inner))
     if typing.get_origin(hint) is tuple:
-        return _each(_encoder(typing.get_args(hint)[0]), list)
+        # never a tuple: inside a union fastavro takes one for (name of the branch, value)
+        return _each(_encoder(typing.get_args(hint)[0]), list) or list
     return to_dict(hint) if dataclasses.is_dataclass(hint) else None
 
 

@@ -1,0 +1,98 @@
+"""Records survive the wire, and a second Avro implementation reads the same values from the same bytes."""
+
+from __future__ import annotations
+
+import io
+import struct
+from functools import cache
+from typing import Any
+
+import pytest
+from avro.io import BinaryDecoder, DatumReader
+from avro.schema import Schema, parse
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fourgates.contract.avro import HEADER_BYTES, MAX_RECORD_BYTES, fingerprint_id
+from fourgates.contract.avro_schema import schema_of, text_of
+from fourgates.contract.errors import Poison
+from fourgates.contract.events import RECORDS, Record
+from fourgates.contract.topology import BY_RECORD, CALLS_LEDGER, EFFECTS
+from support.records import codec, instances_of, plain_of, wire_value
+from support.samples import REQUESTED, SEALED
+
+by_class = pytest.mark.parametrize("cls", RECORDS, ids=lambda cls: cls.__name__)
+some = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+
+
+@cache
+def oracle(cls: type[Record]) -> Schema:
+    return parse(text_of(cls))
+
+
+@by_class
+@given(data=st.data())
+@some
+def test_record_comes_back_as_it_was(cls: type[Record], data: st.DataObject) -> None:
+    record = data.draw(instances_of(cls))
+    topic, value = codec().encode(record)
+    assert topic == BY_RECORD[cls.__name__].name
+    assert codec().decode(topic, value) == record
+
+
+@by_class
+@given(data=st.data())
+@some
+def test_independent_decoder_reads_the_same_record(cls: type[Record], data: st.DataObject) -> None:
+    record = data.draw(instances_of(cls))
+    body = io.BytesIO(wire_value(record)[HEADER_BYTES:])
+    read: Any = DatumReader(oracle(cls), oracle(cls)).read(BinaryDecoder(body))
+    assert read == plain_of(record)
+    assert body.read() == b""
+
+
+@by_class
+def test_wire_format_is_confluents(cls: type[Record]) -> None:
+    record = next(r for r in (REQUESTED, *(r for _, r in SEALED)) if isinstance(r, cls))
+    magic, schema_id = struct.unpack_from(">bI", wire_value(record))
+    assert (magic, schema_id) == (0, fingerprint_id(schema_of(cls)))
+
+
+def test_schema_ids_differ_between_topics() -> None:
+    assert len({fingerprint_id(schema_of(cls)) for cls in RECORDS}) == len(RECORDS)
+
+
+@pytest.mark.parametrize("cut", ["magic", "schema", "body", "tail", "null", "empty", "word", "large"])
+def test_malformed_value_is_poison(cut: str) -> None:
+    ledger = next(r for _, r in SEALED if BY_RECORD[type(r).__name__].name == CALLS_LEDGER)
+    good = wire_value(ledger)
+    bad, reason = {
+        "magic": (b"\x01" + good[1:], "malformed_avro"),
+        "schema": (good[:1] + b"\x00\x00\x00\x07" + good[5:], "unknown_schema"),
+        "body": (good[:40], "malformed_avro"),
+        "tail": (good + b"\x00", "malformed_avro"),
+        "null": (None, "null_value"),
+        "empty": (b"", "malformed_avro"),
+        "word": (good.replace(b"\x0eClaimed", b"\x0eClaimet"), "malformed_avro"),
+        "large": (good + bytes(MAX_RECORD_BYTES), "too_large"),
+    }[cut]
+    with pytest.raises(Poison) as caught:
+        codec().decode(CALLS_LEDGER, bad)
+    assert caught.value.reason == reason
+
+
+def test_record_of_another_topic_is_poison() -> None:
+    ledger = next(r for _, r in SEALED if BY_RECORD[type(r).__name__].name == CALLS_LEDGER)
+    with pytest.raises(Poison, match="unknown_schema"):
+        codec().decode(EFFECTS, wire_value(ledger))
+
+
+@given(st.binary(max_size=200))
+@some
+def test_any_bytes_decode_to_a_record_or_are_poison(noise: bytes) -> None:
+    header = wire_value(REQUESTED)[:HEADER_BYTES]
+    try:
+        record = codec().decode("calls.requested", header + noise)
+    except Poison:
+        return
+    assert codec().decode("calls.requested", wire_value(record)) == record
