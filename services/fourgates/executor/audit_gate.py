@@ -1,0 +1,73 @@
+"""No effect without its trace: a destructive call waits until its claim is in the audit store, a write needs a fresh store."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fourgates.contract.codes import Code
+from fourgates.contract.events import AuditWatermark
+from fourgates.contract.parts import Risk
+from fourgates.contract.ports import Clock, Envelope, Following, Log
+from fourgates.contract.topology import AUDIT_WATERMARKS, CALLS_LEDGER
+from fourgates.gates.refusal import Refusal
+
+
+class AuditGate:
+    """Follows the audit sink's watermarks."""
+
+    def __init__(self, log: Log, clock: Clock, *, wait: float, lag: float) -> None:
+        self._log, self._clock, self._wait, self._lag = log, clock, wait, lag
+        self._marks: dict[int, tuple[int, int]] = {}
+        self._moved = asyncio.Condition()
+        self._moving: set[asyncio.Task[None]] = set()
+        self._following: Following | None = None
+
+    async def start(self) -> None:
+        self._following = await self._log.follow(AUDIT_WATERMARKS, self._sink)
+        await self._following.reached_end()
+
+    async def close(self) -> None:
+        if self._following is not None:
+            await self._following.close()
+
+    async def check(self, risk: Risk, partition: int, fence: int) -> Refusal | None:
+        """None where a call of this risk, claimed at `fence` of the ledger's partition, may go on."""
+        if risk is Risk.READ:
+            return None
+        offset, at_ms = self._marks.get(partition, (0, 0))
+        if self._clock.now_ms() - at_ms > self._lag * 1000:
+            return Refusal(Code.AUDIT_UNAVAILABLE, "audit_behind", detail={"watermark_ms": at_ms})
+        if risk is Risk.WRITE or offset > fence:
+            return None
+        return None if await self._passed(partition, fence) else Refusal(Code.AUDIT_UNAVAILABLE, "claim_not_in_audit")
+
+    async def _passed(self, partition: int, fence: int) -> bool:
+        def passed() -> bool:
+            return self._marks.get(partition, (0, 0))[0] > fence
+
+        async def until_passed() -> None:
+            async with self._moved:
+                await self._moved.wait_for(passed)
+
+        waiting = asyncio.create_task(until_passed())
+        expiring = asyncio.create_task(self._clock.sleep(self._wait))
+        try:
+            await asyncio.wait((waiting, expiring), return_when=asyncio.FIRST_COMPLETED)
+            return passed()
+        finally:
+            waiting.cancel()
+            expiring.cancel()
+
+    def _sink(self, envelope: Envelope) -> None:
+        mark: AuditWatermark = envelope.record
+        if mark.topic != CALLS_LEDGER:
+            return
+        before = self._marks.get(mark.partition, (0, 0))
+        self._marks[mark.partition] = (max(before[0], mark.offset), envelope.time_ms)
+        task = asyncio.get_running_loop().create_task(self._tell())
+        self._moving.add(task)
+        task.add_done_callback(self._moving.discard)
+
+    async def _tell(self) -> None:
+        async with self._moved:
+            self._moved.notify_all()

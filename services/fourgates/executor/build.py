@@ -1,0 +1,51 @@
+"""Puts the executor together from its ports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fourgates.catalog import Catalog
+from fourgates.contract.ports import BlobStore, Clock, Failpoints, Log, Publisher, Verifier
+from fourgates.executor.audit_gate import AuditGate
+from fourgates.executor.effects_view import EffectsView
+from fourgates.executor.index import LedgerIndex
+from fourgates.executor.preflight import Preflight
+from fourgates.executor.recovery import Recovery
+from fourgates.executor.results import ResultBoxes
+from fourgates.executor.running import Runner
+from fourgates.executor.settings import ExecutorSettings
+from fourgates.executor.stage import ExecutorStage, Parts
+from fourgates.executor.words import Words
+from fourgates.gates.permission import Policies
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorPorts:
+    """The world as the executor sees it."""
+
+    log: Log
+    publisher: Publisher
+    clock: Clock
+    verifier: Verifier
+    blobs: BlobStore
+    result_key: tuple[str, bytes]
+    failpoints: Failpoints | None = None
+
+
+def build(
+    catalog: Catalog, policies: Policies, ports: ExecutorPorts, producer: str, settings: ExecutorSettings | None = None
+) -> ExecutorStage:
+    """The stage. Raises ConfigurationError where a rule of the catalog does not compile."""
+    settings = settings or ExecutorSettings()
+    words = Words(producer)
+    boxes = ResultBoxes(*ports.result_key, ports.blobs, settings.inline_result)
+    index = LedgerIndex(ports.log, ports.publisher, ports.clock, producer)
+    effects = EffectsView(ports.log, ports.publisher)
+    audit = AuditGate(ports.log, ports.clock, wait=settings.audit_wait, lag=settings.audit_lag)
+    preflight = Preflight(catalog, policies, audit, ports.clock)
+    runner = Runner(index, ports.publisher, boxes, words, ports.clock, settings)
+    runner.failpoints = ports.failpoints
+    recovery = Recovery(catalog, index, effects, ports.publisher, ports.clock, settings)
+    recovery.words, recovery.boxes = words, boxes
+    parts = Parts(index, effects, audit, preflight, runner, recovery, words)
+    return ExecutorStage(parts, ports.publisher, ports.verifier, ports.clock, settings)

@@ -1,0 +1,106 @@
+"""The executor's view of the ledger: the states of all calls of its partitions, and the claims that are open there."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from fourgates.contract import ids
+from fourgates.contract.events import LedgerEntry, LedgerKind
+from fourgates.contract.partition import partition_of
+from fourgates.contract.ports import Clock, Envelope, Following, Log, Position, Publisher
+from fourgates.contract.topology import CALL_PARTITIONS, CALLS_LEDGER
+from fourgates.gates.ledger import CallState, Change, LedgerFold, Phase
+
+
+@dataclass(slots=True)
+class OpenClaim:
+    """A claim that stands, claimed or in doubt. Its lease runs on our own clock from when we first saw it."""
+
+    entry: LedgerEntry
+    partition: int
+    fence: int
+    seen: float
+    stop: asyncio.Event = dataclasses.field(default_factory=asyncio.Event)
+
+    def lease_over(self, now: float) -> bool:
+        return now - self.seen >= self.entry.lease_ms / 1000
+
+
+def barrier_key(partition: int) -> str:
+    """Any text that lands on the partition."""
+    return next(k for n in range(10_000) if partition_of((k := f"barrier-{n}").encode(), CALL_PARTITIONS) == partition)
+
+
+class LedgerIndex:
+    """Follows the ledger's partitions that the executor owns, up to a barrier of its own before anything is decided."""
+
+    def __init__(self, log: Log, publisher: Publisher, clock: Clock, producer: str) -> None:
+        self._log, self._publisher, self._clock, self._producer = log, publisher, clock, producer
+        self._fold = LedgerFold(self._watch)
+        self._following: Following | None = None
+        self._owned: frozenset[int] = frozenset()
+        self.open: dict[str, OpenClaim] = {}
+        self.changed: set[str] = set()
+        """Calls whose state changed since somebody looked whether their effects can be released."""
+        self.on_change: Callable[[], None] = lambda: None
+
+    async def own(self, partitions: Sequence[int]) -> None:
+        """Folds the partitions from their beginning; returns once everything before our own barrier is in."""
+        self._owned = frozenset(partitions)
+        self._following = await self._log.follow(CALLS_LEDGER, self._sink, partitions)
+        barriers = await asyncio.gather(*(self._publisher.publish(self._barrier(p), p) for p in partitions))
+        for position in barriers:
+            await self._following.reached(position.partition, position.offset)
+
+    async def disown(self) -> None:
+        """Forgets everything; another owner folds it anew."""
+        if self._following is not None:
+            await self._following.close()
+        self._following, self._owned = None, frozenset()
+        self._fold = LedgerFold(self._watch)
+        self.open.clear()
+        self.changed.clear()
+
+    def owns(self, call_id: str) -> bool:
+        return partition_of(call_id.encode(), CALL_PARTITIONS) in self._owned
+
+    def state(self, call_id: str) -> CallState:
+        return self._fold.state(call_id, self._clock.now_ms())
+
+    def folded_to(self, call_id: str) -> int:
+        """The last folded offset of the call's partition."""
+        return self._fold.next_offset(partition_of(call_id.encode(), CALL_PARTITIONS)) - 1
+
+    async def append(self, entry: LedgerEntry) -> Position:
+        """Appends and reads back: returns once our own fold has seen it."""
+        position = await self._publisher.publish(entry)
+        if self._following is None:
+            raise asyncio.CancelledError("the partitions were revoked")
+        await self._following.reached(position.partition, position.offset)
+        return position
+
+    def _barrier(self, partition: int) -> LedgerEntry:
+        return LedgerEntry(
+            event_id=ids.random_id(), producer=self._producer, kind=LedgerKind.BARRIER, call_id=barrier_key(partition)
+        )
+
+    def _sink(self, envelope: Envelope) -> None:
+        self._fold.apply(envelope)
+
+    def _watch(self, envelope: Envelope, change: Change) -> None:
+        if not change.counted:
+            return
+        entry: LedgerEntry = envelope.record
+        after = change.after
+        if entry.kind is LedgerKind.CLAIMED and after.claim_id == entry.claim_id and after.phase is Phase.CLAIMED:
+            where = envelope.position
+            self.open[entry.call_id] = OpenClaim(entry, where.partition, where.offset, self._clock.monotonic())
+        elif after.phase in (Phase.OPEN, Phase.FINAL):
+            self.open.pop(entry.call_id, None)
+        if after.stop and (claim := self.open.get(entry.call_id)) is not None:
+            claim.stop.set()
+        self.changed.add(entry.call_id)
+        self.on_change()

@@ -1,0 +1,115 @@
+"""Right before dispatch: version, time, approval, audit, typed landing, rules; for what waited, policy and preview."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from fourgates.catalog import Catalog, Tool
+from fourgates.contract.canonical import canonical, digest_bytes
+from fourgates.contract.codes import Code
+from fourgates.contract.events import CallCleared
+from fourgates.contract.parts import Call, Gate
+from fourgates.contract.ports import Clock
+from fourgates.executor.audit_gate import AuditGate
+from fourgates.gates.business import CompiledRules, gather_facts
+from fourgates.gates.permission import Policies
+from fourgates.gates.preview import take_preview
+from fourgates.gates.refusal import Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Everything said yes: the arguments as the tool takes them, and the facts it was judged on."""
+
+    landed: Any
+    facts: Mapping[str, Any]
+
+
+class Preflight:
+    """The last look before the world is touched. Each step answers with a Refusal or lets the next one look."""
+
+    def __init__(self, catalog: Catalog, policies: Policies, audit: AuditGate, clock: Clock) -> None:
+        self._catalog, self._policies, self._audit, self._clock = catalog, policies, audit, clock
+        self._rules = {tool.name: CompiledRules(tool) for tool in catalog}
+
+    def version(self, call: Call) -> Tool | Refusal:
+        """The tool as this executor serves it. The risk that counts from here on is its own."""
+        tool = self._catalog.get(call.tool)
+        if tool is None or tool.version != call.tool_version or tool.risk is not call.risk:
+            return Refusal(Code.TOOL_CHANGED, "tool_version", detail={"asked": call.tool_version})
+        return tool
+
+    def time(self, cleared: CallCleared, cleared_ms: int) -> float | Refusal:
+        """Seconds of budget left. Waiting for people has stopped the call's clock: it runs on from the approval."""
+        call = cleared.call
+        end = cleared_ms + (call.deadline_ms - call.requested_ms) if cleared.hold_id else call.deadline_ms
+        left = (end - self._clock.now_ms()) / 1000
+        return left if left > 0 else Refusal(Code.BUDGET_EXHAUSTED, "deadline")
+
+    def approval(self, cleared: CallCleared) -> Refusal | None:
+        """An approval is used before it expires."""
+        until = cleared.approved_until_ms
+        if cleared.hold_id and until is not None and self._clock.now_ms() >= until:
+            return Refusal(Code.APPROVAL_EXPIRED, "approval_too_old")
+        return None
+
+    async def audit(self, tool: Tool, partition: int, fence: int) -> Refusal | None:
+        """The audit store keeps up."""
+        return await self._audit.check(tool.risk, partition, fence)
+
+    def landing(self, tool: Tool, call: Call) -> tuple[Any, dict[str, Any]] | Refusal:
+        """The second, independent check: the strict typed model; and what is passed is what was digested and claimed."""
+        arguments = json.loads(call.arguments)
+        if digest_bytes(canonical(arguments)) != call.args_digest:
+            return Refusal(Code.INTERNAL, "args_digest")
+        if tool.effect_key(call.principal.tenant, arguments, call.args_digest, call.call_id) != call.effect_key:
+            return Refusal(Code.INTERNAL, "effect_key")
+        try:
+            return tool.land(arguments), arguments
+        except ValidationError as fault:
+            where = "/" + "/".join(str(part) for part in fault.errors()[0]["loc"])
+            return Refusal(Code.INVALID_ARGUMENTS, "typed_model", field=where)
+
+    async def rules(self, tool: Tool, call: Call, landed: Any, arguments: dict[str, Any]) -> Ready | Refusal:
+        """The business rules once more, on fresh facts, through the validator's own function."""
+        facts = await gather_facts(tool, landed, call.principal)
+        if isinstance(facts, Refusal):
+            return facts
+        refusal = self._rules[tool.name].judge(arguments, call.principal, facts, call.origins, call.intent, self._clock.now_ms())
+        return refusal or Ready(landed, facts)
+
+    async def still_what_was_approved(self, tool: Tool, cleared: CallCleared, ready: Ready) -> Refusal | None:
+        """For what waited: the policy still permits it, and the preview's binding fields are what people saw."""
+        if not cleared.hold_id:
+            return None
+        permit = self._policies.authorize(cleared.call, json.loads(cleared.call.arguments), ready.facts)
+        if isinstance(permit, Refusal):
+            return permit
+        shown = next((v.preview_digest for v in cleared.verdicts if v.gate is Gate.WAITER), "")
+        now = await take_preview(tool, cleared.call, tool.facts_timeout.total_seconds())
+        if now.fault and shown:
+            return Refusal(Code.UNAVAILABLE, "preview_unavailable", detail={"fault": now.fault})
+        if now.digest != shown:
+            return Refusal(Code.APPROVAL_EFFECT_CHANGED, "preview_changed")
+        return None
+
+    async def check(self, tool: Tool, cleared: CallCleared, cleared_ms: int, partition: int, fence: int) -> Ready | Refusal:
+        """The whole sequence but for version, which had to come first to know the tool."""
+        left = self.time(cleared, cleared_ms)
+        if isinstance(left, Refusal):
+            return left
+        refusal = self.approval(cleared) or await self.audit(tool, partition, fence)
+        if refusal is not None:
+            return refusal
+        landed = self.landing(tool, cleared.call)
+        if isinstance(landed, Refusal):
+            return landed
+        ready = await self.rules(tool, cleared.call, *landed)
+        if isinstance(ready, Refusal):
+            return ready
+        return await self.still_what_was_approved(tool, cleared, ready) or ready

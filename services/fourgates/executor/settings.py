@@ -1,0 +1,30 @@
+"""What an operator may set for the executor. Times in seconds."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class ExecutorSettings(BaseModel):
+    """Defaults fit one machine; every value is checked when it is read."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    drain: float = Field(5.0, gt=0)
+    """Beside the tool's own times, how long a claim may stay open before it is in doubt."""
+    audit_wait: float = Field(5.0, ge=0)
+    """How long a destructive call waits until its own claim is in the audit store."""
+    audit_lag: float = Field(10.0, gt=0)
+    """How old the audit store's last word on a partition may be for a write."""
+    max_attempts: int = Field(4, ge=1)
+    """Attempts of one claim, the first included."""
+    retry_base: float = Field(0.2, gt=0)
+    retry_cap: float = Field(5.0, gt=0)
+    probe_every: float = Field(1.0, gt=0)
+    """Between two probes of a call in doubt, until the tool's settle time has passed."""
+    hold_wait: float = Field(3600.0, gt=0)
+    """How long a near duplicate waits for a person."""
+    hold_group: str = "approvers"
+    """Who decides about near duplicates and doubts where the policy named nobody."""
+    inline_result: int = Field(262_144, gt=0)
+    """Bytes of an encrypted result that still travel in the record; a larger one goes by reference."""

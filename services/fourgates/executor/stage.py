@@ -1,0 +1,224 @@
+"""Gate 4, side effects: one claim for each call, one effect for each key, and an outcome that says what is known."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from fourgates.catalog import OnDuplicate, Tool
+from fourgates.contract import ids
+from fourgates.contract.codes import CODES, Code
+from fourgates.contract.errors import Poison
+from fourgates.contract.events import CallCleared, ClearedKind, LedgerEntry
+from fourgates.contract.parts import Cause, Gate
+from fourgates.contract.ports import Clock, Emit, Envelope, Publisher, Verifier
+from fourgates.contract.seals import gates_needed, verdicts_fit
+from fourgates.contract.stage import BaseStage, cause_of
+from fourgates.contract.topology import CALLS_CLEARED, EFFECT_WINDOW
+from fourgates.executor.audit_gate import AuditGate
+from fourgates.executor.effects_view import EffectsView
+from fourgates.executor.index import LedgerIndex, OpenClaim
+from fourgates.executor.preflight import Preflight
+from fourgates.executor.recovery import Recovery
+from fourgates.executor.running import Job, Runner
+from fourgates.executor.settings import ExecutorSettings
+from fourgates.executor.words import Words
+from fourgates.gates.effects import releasable
+from fourgates.gates.ledger import CallState, Phase, conflicts
+from fourgates.gates.refusal import Refusal
+
+_log = structlog.get_logger("fourgates.executor")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the stage is made of; `build` puts it together."""
+
+    index: LedgerIndex
+    effects: EffectsView
+    audit: AuditGate
+    preflight: Preflight
+    runner: Runner
+    recovery: Recovery
+    words: Words
+
+
+class ExecutorStage(BaseStage):
+    """Runs what was cleared, once."""
+
+    name = "executor"
+    reads = CALLS_CLEARED
+
+    def __init__(self, parts: Parts, publisher: Publisher, verifier: Verifier, clock: Clock, settings: ExecutorSettings) -> None:
+        self._p, self._publisher, self._verifier = parts, publisher, verifier
+        self._clock, self._settings = clock, settings
+        self._dirty = asyncio.Event()
+        self._releaser: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        await self._p.effects.start()
+        await self._p.audit.start()
+
+    async def assigned(self, partitions: Sequence[int]) -> None:
+        await self._p.index.own(partitions)
+        self._p.effects.changed.update(self._p.effects.calls())
+        self._p.index.on_change = self._dirty.set
+        self._dirty.set()
+        self._releaser = asyncio.create_task(self._release_as_it_changes())
+
+    async def revoked(self) -> None:
+        if self._releaser is not None:
+            self._releaser.cancel()
+            await asyncio.gather(self._releaser, return_exceptions=True)
+            self._releaser = None
+        await self._p.recovery.stop()
+        await self._p.index.disown()
+
+    async def close(self) -> None:
+        await self._p.effects.close()
+        await self._p.audit.close()
+
+    async def handle(self, envelope: Envelope) -> Sequence[Emit]:
+        cleared: CallCleared = envelope.record
+        self._prove(cleared)
+        cause, call = cause_of(envelope), cleared.call
+        state = self._p.index.state(call.call_id)
+        if conflicts(state, call.tool, call.args_digest):
+            return [self._p.words.refused(call, cause, Refusal(Code.IDEMPOTENCY_CONFLICT, "other_call"))]
+        if cleared.kind is ClearedKind.RESOLUTION and state.phase is Phase.IN_DOUBT:
+            return [self._p.words.resolved(cleared, cause)]
+        match state.phase:
+            case Phase.FINAL:
+                return [self._p.words.replayed(call, cause)]
+            case Phase.IN_DOUBT:
+                return self._still_in_doubt(cleared, cause, state)
+            case Phase.CLAIMED:
+                return []  # somebody runs it, or did: the partition's owner watches its lease
+        return await self._open(cleared, cause, envelope)
+
+    def _prove(self, cleared: CallCleared) -> None:
+        """The gates' seals fit this very call; a policy's obligation to ask people was met."""
+        obliged = any(v.gate is Gate.AUTHORIZER and v.obligations for v in cleared.verdicts)
+        needed = gates_needed(held=bool(cleared.hold_id) or obliged)
+        if not verdicts_fit(self._verifier, cleared.call, cleared.verdicts, needed):
+            raise Poison("bad_verdicts", f"the seals of {', '.join(needed)} do not fit the call")
+
+    def _still_in_doubt(self, cleared: CallCleared, cause: Cause, state: CallState) -> Sequence[Emit]:
+        """Said again on every redelivery, with the question to people, else a crash in between leaves nobody asked."""
+        again: list[Emit] = [self._p.words.in_doubt(cleared.call, cause, state.claim_id, "outcome_unknown")]
+        claim = self._p.index.open.get(cleared.call.call_id)
+        if claim is not None:
+            self._p.recovery.ensure(claim)
+        return again
+
+    async def _open(self, cleared: CallCleared, cause: Cause, envelope: Envelope) -> Sequence[Emit]:
+        call, look = cleared.call, self._p.preflight
+        tool = look.version(call)
+        if isinstance(tool, Refusal):
+            return [self._p.words.refused(call, cause, tool)]
+        left = look.time(cleared, envelope.time_ms)
+        if isinstance(left, Refusal):
+            return [self._p.words.refused(call, cause, left)]
+        if tool.writes:
+            return await self._write(cleared, cause, tool, envelope, left)
+        ready = await look.check(tool, cleared, envelope.time_ms, envelope.position.partition, -1)
+        if isinstance(ready, Refusal):
+            return [self._p.words.refused(call, cause, ready)]
+        return [await self._p.runner.read(Job(cleared, cause, tool, ready, self._clock.monotonic() + left))]
+
+    async def _write(self, cleared: CallCleared, cause: Cause, tool: Tool, envelope: Envelope, left: float) -> Sequence[Emit]:
+        """Claim and read back; claim the effect and read back; look once more; send."""
+        p, call, ends = self._p, cleared.call, self._clock.monotonic() + left
+        claim_id = ids.random_id()
+        await p.index.append(p.words.claimed(cleared, cause, claim_id, self._lease_ms(tool)))
+        claim = p.index.open.get(call.call_id)
+        if claim is None or claim.entry.claim_id != claim_id:
+            final = p.index.state(call.call_id).phase is Phase.FINAL
+            return [p.words.replayed(call, cause)] if final else []
+        window = tool.effect.window if tool.effect else EFFECT_WINDOW
+        window_ms = int(window.total_seconds() * 1000)
+        await p.effects.append(p.words.effect_claimed(cleared, cause, claim_id, claim.fence, window_ms))
+        if not p.effects.holds(call.effect_key, call.call_id, claim.fence):
+            return await self._near_duplicate(cleared, cause, tool, claim)
+        ready = await p.preflight.check(tool, cleared, envelope.time_ms, claim.partition, claim.fence)
+        if isinstance(ready, Refusal):
+            return [self._turned_down(cleared, cause, claim, ready)]
+        last = await p.runner.write(Job(cleared, cause, tool, ready, ends), claim)
+        return [last]
+
+    def _turned_down(self, cleared: CallCleared, cause: Cause, claim: OpenClaim, refusal: Refusal) -> LedgerEntry:
+        """Nothing ran. A transient reason opens the call again, any other ends it."""
+        claim_id, words = claim.entry.claim_id, self._p.words
+        if CODES[refusal.code].final:
+            return words.refused(cleared.call, cause, refusal, claim_id, vouches=0)
+        return words.released(cleared.call, cause, claim_id, 0, refusal)
+
+    async def _near_duplicate(self, cleared: CallCleared, cause: Cause, tool: Tool, claim: OpenClaim) -> Sequence[Emit]:
+        """Another call has this effect: held for a person, answered with the first result, or refused, per contract."""
+        p, call, claim_id = self._p, cleared.call, claim.entry.claim_id
+        rivals = p.effects.rivals(call.effect_key, call.call_id, cleared.supersedes, self._clock.now_ms())
+        if not rivals:  # it ended between the claim and this look: the key may try again
+            return [p.words.released(call, cause, claim_id, 0, Refusal(Code.UNAVAILABLE, "effect_just_released"))]
+        on_duplicate = tool.effect.on_duplicate if tool.effect else OnDuplicate.HOLD
+        first, holder = rivals[0]
+        if on_duplicate is OnDuplicate.REPLAY and holder.subject == call.principal.subject:
+            return [p.words.released(call, cause, claim_id, 0), p.words.replayed(call, cause, answers=first.call_id)]
+        if on_duplicate is not OnDuplicate.HOLD:
+            refusal = Refusal(Code.DUPLICATE_EFFECT, "duplicate_effect", detail={"first_call": first.call_id})
+            return [p.words.refused(call, cause, refusal, claim_id, vouches=0)]
+        expires_ms = self._clock.now_ms() + int(self._settings.hold_wait * 1000)
+        held = p.words.held_near_duplicate(
+            cleared, cause, tuple(rival for rival, _ in rivals), expires_ms, self._settings.hold_group
+        )
+        await p.index.append(p.words.released(call, cause, claim_id, 0))  # first released, then held
+        return [held]
+
+    def _lease_ms(self, tool: Tool) -> int:
+        """Everything that a claim may have to wait for, and the drain."""
+        s = self._settings
+        looks = 2 * tool.facts_timeout.total_seconds() + s.audit_wait
+        return int((tool.timeout.total_seconds() + looks + s.drain) * 1000)
+
+    async def tick(self) -> Sequence[Emit]:
+        """The owner's duties: leases that are over, doubts nobody looks after, effects that can be released."""
+        out: list[Emit] = []
+        now = self._clock.monotonic()
+        for call_id, claim in tuple(self._p.index.open.items()):
+            state = self._p.index.state(call_id)
+            call = claim.entry.call
+            if state.phase is Phase.CLAIMED and claim.lease_over(now) and call is not None:
+                out.append(self._p.words.in_doubt(call, None, claim.entry.claim_id, "lease_over"))
+            elif state.phase is Phase.IN_DOUBT:
+                self._p.recovery.ensure(claim)
+        self._dirty.set()
+        return out
+
+    async def _release_as_it_changes(self) -> None:
+        """Releases effects as soon as the fold allows it; a failure is tried again at the next tick."""
+        while True:
+            await self._dirty.wait()
+            self._dirty.clear()
+            try:
+                await self._release()
+            except Exception as fault:
+                _log.warning("releasing effects is tried again", fault=type(fault).__name__)
+
+    async def _release(self) -> None:
+        index, effects = self._p.index, self._p.effects
+        changed = index.changed | effects.changed
+        index.changed.clear()
+        effects.changed.clear()
+        try:
+            while changed:
+                call_id = next(iter(changed))
+                if index.owns(call_id):
+                    state, folded_to = index.state(call_id), index.folded_to(call_id)
+                    for key, fence in effects.held_by(call_id).items():
+                        if releasable(state, fence, folded_to):
+                            await effects.append(self._p.words.effect_released(key, call_id, fence))
+                changed.discard(call_id)
+        finally:
+            index.changed |= changed

@@ -1,0 +1,178 @@
+"""The ledger's fold: each rule of the table, and agreement with the reference model on generated sequences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fourgates.contract.events import ALL_ATTEMPTS, LedgerEntry, LedgerKind
+from fourgates.contract.parts import CallRef
+from fourgates.contract.ports import Envelope, Position
+from fourgates.gates.ledger import OPEN, CallState, LedgerFold, OutcomeKind, Phase, conflicts, fold_entry
+from support.shared import shared_module
+
+K = LedgerKind
+ABOUT = CallRef(
+    tenant="acme", run_id="r", tool_call_id="t", subject="anna", agent="bot", tool="refund", risk="write", args_digest="d1"
+)
+
+
+def entry(kind: LedgerKind, claim: str = "", **fields: Any) -> LedgerEntry:
+    return LedgerEntry(event_id="e", producer="p", kind=kind, call_id="call", about=ABOUT, claim_id=claim, **fields)
+
+
+def fold(*entries: LedgerEntry, time_ms: int = 0) -> CallState:
+    state = OPEN
+    for offset, one in enumerate(entries):
+        state = fold_entry(state, one, offset, time_ms)
+    return state
+
+
+CLAIM = entry(K.CLAIMED, "x")
+SENT = entry(K.ATTEMPTED, "x", attempt="a1", by="holder")
+DOUBT = entry(K.IN_DOUBT, "x")
+CANCEL = entry(K.CANCELLED)
+GATE_NO = entry(K.REFUSED, code="rule_violated")
+COMMITTED = entry(K.FINISHED, "x", outcome="committed")
+
+
+def failed(vouches: int | None) -> LedgerEntry:
+    return entry(K.FINISHED, "x", outcome="failed", vouches=vouches, code="tool_failed")
+
+
+def released(vouches: int) -> LedgerEntry:
+    return entry(K.RELEASED, "x", vouches=vouches)
+
+
+@pytest.mark.parametrize(
+    ("entries", "phase", "outcome"),
+    [
+        ((CLAIM,), Phase.CLAIMED, None),
+        ((CLAIM, entry(K.CLAIMED, "y")), Phase.CLAIMED, None),
+        ((CANCEL, CLAIM), Phase.FINAL, OutcomeKind.CANCELLED),
+        ((GATE_NO, CLAIM), Phase.FINAL, OutcomeKind.REFUSED),
+        ((CLAIM, GATE_NO), Phase.CLAIMED, None),
+        ((CLAIM, CANCEL), Phase.CLAIMED, None),
+        ((CLAIM, released(0)), Phase.OPEN, None),
+        ((CLAIM, CANCEL, released(0)), Phase.FINAL, OutcomeKind.CANCELLED),
+        ((CLAIM, SENT, released(0)), Phase.CLAIMED, None),
+        ((CLAIM, SENT, released(1)), Phase.OPEN, None),
+        ((CLAIM, SENT, failed(0)), Phase.CLAIMED, None),
+        ((CLAIM, SENT, failed(1)), Phase.FINAL, OutcomeKind.FAILED),
+        ((CLAIM, SENT, failed(ALL_ATTEMPTS)), Phase.FINAL, OutcomeKind.FAILED),
+        ((CLAIM, SENT, COMMITTED), Phase.FINAL, OutcomeKind.COMMITTED),
+        ((CLAIM, SENT, DOUBT, COMMITTED), Phase.FINAL, OutcomeKind.COMMITTED),
+        ((CLAIM, SENT, entry(K.IN_DOUBT, "y")), Phase.CLAIMED, None),
+        ((CLAIM, DOUBT, SENT, failed(0)), Phase.FINAL, OutcomeKind.FAILED),
+        ((CLAIM, DOUBT, entry(K.ATTEMPTED, "x", attempt="a2", by="recoverer"), failed(0)), Phase.IN_DOUBT, None),
+        ((CLAIM, SENT, DOUBT, entry(K.RESOLVED, "x", outcome="committed")), Phase.FINAL, OutcomeKind.COMMITTED),
+        ((CLAIM, SENT, DOUBT, entry(K.RESOLVED, "x", outcome="not_applied", vouches=0)), Phase.IN_DOUBT, None),
+        ((CLAIM, SENT, DOUBT, entry(K.RESOLVED, "x", outcome="not_applied", vouches=1)), Phase.FINAL, OutcomeKind.NOT_APPLIED),
+        ((CLAIM, SENT, entry(K.RESOLVED, "x", outcome="committed")), Phase.CLAIMED, None),
+        ((CLAIM, entry(K.REFUSED, "x", code="rule_violated", vouches=0)), Phase.FINAL, OutcomeKind.REFUSED),
+        ((entry(K.REFUSED, "x", code="rule_violated", vouches=0),), Phase.OPEN, None),
+        ((entry(K.FINISHED, outcome="committed"),), Phase.FINAL, OutcomeKind.COMMITTED),
+        ((CLAIM, entry(K.FINISHED, outcome="committed")), Phase.CLAIMED, None),
+        ((entry(K.REFUSED, code="unavailable"),), Phase.OPEN, None),
+        ((entry(K.REFUSED, code="idempotency_conflict"), CLAIM), Phase.CLAIMED, None),
+        ((COMMITTED,), Phase.OPEN, None),
+    ],
+)
+def test_each_rule_of_the_table(entries: tuple[LedgerEntry, ...], phase: Phase, outcome: OutcomeKind | None) -> None:
+    """E1, E5, E7: what counts, in which order."""
+    state = fold(*entries)
+    assert state.phase is phase
+    assert (state.outcome.kind if state.outcome else None) is outcome
+
+
+def test_a_lost_claim_never_moves_up() -> None:
+    """E5: after the winner released, the loser's old Claimed stays lost; its id is used up."""
+    state = fold(CLAIM, entry(K.CLAIMED, "y"), released(0), entry(K.CLAIMED, "y"))
+    assert state.phase is Phase.OPEN
+
+
+def test_a_final_state_never_changes() -> None:
+    """E1: the first last word wins, whoever writes later."""
+    final = fold(CLAIM, SENT, COMMITTED)
+    for late in (CLAIM, CANCEL, GATE_NO, failed(ALL_ATTEMPTS), DOUBT, released(1), entry(K.CLAIMED, "z")):
+        assert fold_entry(final, late, 99, 0) == final
+
+
+def test_a_read_is_remembered_for_ten_minutes_of_broker_time() -> None:
+    """E1: a read's first answer holds for ten minutes, then the call is read afresh."""
+    first = fold_entry(OPEN, entry(K.FINISHED, outcome="committed"), 0, 1_000)
+    again = entry(K.FINISHED, outcome="failed", code="tool_failed")
+    assert fold_entry(first, again, 1, 600_999).outcome == first.outcome
+    afresh = fold_entry(first, again, 1, 601_000)
+    assert afresh.outcome is not None
+    assert afresh.outcome.kind is OutcomeKind.FAILED
+
+
+def test_another_tool_or_other_arguments_under_one_key_conflict() -> None:
+    """E2: the first entry that counts decides what the key is about."""
+    state = fold(CLAIM)
+    assert not conflicts(state, "refund", "d1")
+    assert conflicts(state, "refund", "d2")
+    assert conflicts(state, "other", "d1")
+    assert not conflicts(OPEN, "refund", "d1")
+
+
+def test_the_index_folds_each_offset_once_and_forgets_old_reads() -> None:
+    """E1: a redelivered entry is left alone; reads leave the index after their ten minutes."""
+    index = LedgerFold()
+
+    def put(one: LedgerEntry, offset: int, time_ms: int) -> bool:
+        return index.apply(Envelope(one, Position("calls.ledger", 0, offset), time_ms, "executor")).counted
+
+    assert put(entry(K.FINISHED, outcome="committed"), 0, 0)
+    assert not put(entry(K.FINISHED, outcome="committed"), 0, 0)
+    assert index.state("call", 1_000).phase is Phase.FINAL
+    assert index.state("call", 600_000).phase is Phase.OPEN
+    other = LedgerEntry(event_id="e", producer="p", kind=K.CLAIMED, call_id="other", about=ABOUT, claim_id="x")
+    assert put(other, 1, 700_000)
+    assert len(index) == 1
+
+
+CLAIMS = st.sampled_from(["x", "y"])
+VOUCHES = st.sampled_from([0, 1, 2, ALL_ATTEMPTS])
+ENTRIES = st.one_of(
+    st.builds(lambda c: entry(K.CLAIMED, c), CLAIMS),
+    st.just(CANCEL),
+    st.just(GATE_NO),
+    st.builds(
+        lambda c, a, by: entry(K.ATTEMPTED, c, attempt=a, by=by),
+        CLAIMS, st.sampled_from(["a1", "a2", "a3"]), st.sampled_from(["holder", "recoverer"]),
+    ),
+    st.builds(lambda c, n: entry(K.RELEASED, c, vouches=n), CLAIMS, VOUCHES),
+    st.builds(lambda c, n: entry(K.REFUSED, c, vouches=n, code="rule_violated"), CLAIMS, VOUCHES),
+    st.builds(lambda c: entry(K.FINISHED, c, outcome="committed"), CLAIMS),
+    st.builds(lambda c, n: entry(K.FINISHED, c, outcome="failed", vouches=n, code="tool_failed"), CLAIMS, VOUCHES),
+    st.builds(lambda c: entry(K.IN_DOUBT, c), CLAIMS),
+    st.builds(lambda c: entry(K.RESOLVED, c, outcome="committed"), CLAIMS),
+    st.builds(lambda c, n: entry(K.RESOLVED, c, outcome="not_applied", vouches=n), CLAIMS, st.sampled_from([0, 1, 2])),
+    st.sampled_from([entry(K.PENDING), entry(K.REPLAYED), entry(K.BARRIER)]),
+)  # fmt: skip
+
+
+@settings(max_examples=2_000, deadline=None)
+@given(st.lists(ENTRIES, max_size=14))
+def test_the_fold_agrees_with_the_reference_model(entries: list[LedgerEntry]) -> None:
+    """E1, E5: the same entries give the same state as the model that was searched exhaustively."""
+    spec = shared_module("model/spec.py")
+    ours, theirs = OPEN, spec.Call()
+    for at, one in enumerate(entries):
+        ours = fold_entry(ours, one, at, 0)
+        theirs = spec.ledger(theirs, {
+            "kind": one.kind.value, "claim": one.claim_id or None, "at": at, "code": one.code, "attempt": one.attempt,
+            "by": one.by, "outcome": one.outcome, "accounts": spec.ALL if one.vouches == ALL_ATTEMPTS else one.vouches,
+        })  # fmt: skip
+        assert ours.phase.value == theirs.state
+        assert (ours.claim_id or None) == theirs.claim or ours.phase is Phase.FINAL
+        assert ours.fence == theirs.fence
+        if ours.phase is not Phase.FINAL:
+            assert ours.attempts == theirs.attempts
+            assert ours.stop == theirs.stop
+        assert (ours.outcome.kind.value if ours.outcome else None) == (theirs.outcome[0] if theirs.outcome else None)
