@@ -153,10 +153,10 @@ def _read(claims: Mapping[str, Any], audience: str) -> ProvenToken | Refusal:
     audiences = claims.get("aud")
     if audience not in (audiences if isinstance(audiences, list) else [audiences]):
         return _refused("wrong_audience")
-    exp = _time(claims, "exp")
-    if exp is None:
-        return _refused("missing_claim_exp")
     try:
+        exp = _time(claims, "exp")
+        if exp is None:
+            return _refused("missing_claim_exp")
         starts = [_time(claims, name) or 0 for name in ("nbf", "iat")]
         return ProvenToken(principal_of(claims), from_ms=max(starts), until_ms=exp)
     except ValueError as fault:

@@ -41,8 +41,10 @@ class Keyring:
             self._grants: tuple[dict[str, Any], ...] = tuple(dict(jwk) for jwk in content.get("grants", ()))
             self._results = {str(key_id): bytes.fromhex(key) for key_id, key in content.get("results", {}).items()}
             self._placeholder = bytes.fromhex(content.get("placeholder", ""))
-            self._door_token = str(content.get("door_token", ""))
-            self._issuer: Mapping[str, Any] | None = content.get("issuer")
+            self._door_token: str = content.get("door_token", "")
+            self._issuer = DevIssuer(content["issuer"]) if content.get("issuer") else None
+            if not isinstance(self._door_token, str):
+                raise TypeError
             for jwk in self._grants:
                 ECKey.import_key(jwk)
         except ConfigurationError:
@@ -125,7 +127,7 @@ class Keyring:
         """The development issuer. Only a development keyring has one."""
         if self._issuer is None:
             raise self._missing("no development issuer")
-        return DevIssuer(self._issuer)
+        return self._issuer
 
     def host_part(self) -> dict[str, Any]:
         """A key file's content for a host's SDK: the validator's public key and what verifies the sanitizer's answers."""
@@ -146,7 +148,7 @@ class DevKeys:
         if not path.exists():
             try:
                 folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-                _create(path, json.dumps(_new_content(), indent=1))
+                _create(path, json.dumps(new_development_content(), indent=1))
             except OSError as fault:
                 raise ConfigurationError(f"keys folder {folder}: cannot make development keys there ({fault.strerror})") from None
         return Keyring.from_file(path)
@@ -168,7 +170,8 @@ def _create(path: Path, text: str) -> None:
         Path(name).unlink()
 
 
-def _new_content() -> dict[str, Any]:
+def new_development_content() -> dict[str, Any]:
+    """A fresh key file's content, every key in it new."""
     approver = Ed25519PrivateKey.generate().private_bytes_raw().hex()
     seals: dict[str, dict[str, str]] = {f"{writer}:1": {"secret": secrets.token_hex(32)} for writer in WRITERS}
     return {
@@ -199,8 +202,9 @@ def require_development(environment: str, addresses: Iterable[str]) -> None:
 
 def is_loopback(address: str) -> bool:
     """True for localhost, 127.0.0.0/8 and ::1, with or without scheme and port. Other names are not looked up."""
+    bare = address.count(":") > 1 and "[" not in address and "://" not in address  # an IPv6 address without a port
     try:
-        host = urlsplit(address if "://" in address else f"//{address}").hostname or ""
+        host = address if bare else urlsplit(address if "://" in address else f"//{address}").hostname or ""
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
