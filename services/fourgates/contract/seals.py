@@ -120,13 +120,13 @@ class RecordOpener:
         seal: Seal = record.seal  # type: ignore[attr-defined]  # every topic's record has one
         writer = writer_of(seal.key_id)
         if topic == CALLS_REQUESTED:
-            return Envelope(record, received.position, received.time_ms, RUN_KEY_ID, value)
+            return Envelope(record, received.position, received.time_ms, RUN_KEY_ID, raw=value)
         if writer not in writers_of(topic, record):
             raise Poison("wrong_writer", f"{writer or 'nobody'} may not write this")
         size = len(seal.mac)
         if not size or not self._verifier.verify(seal.key_id, record_bytes(topic, value, size), seal.mac):
             raise Poison("bad_seal", "the seal does not fit the record")
-        return Envelope(record, received.position, received.time_ms, writer, value)
+        return Envelope(record, received.position, received.time_ms, writer, raw=value)
 
 
 class HmacSigner:
