@@ -70,3 +70,10 @@ BY_NAME: dict[str, Topic] = {topic.name: topic for topic in TOPOLOGY}
 BY_RECORD: dict[str, Topic] = {topic.record: topic for topic in TOPOLOGY}
 CALL_KEYED: tuple[str, ...] = (CALLS_REQUESTED, CALLS_VALIDATED, APPROVALS, CALLS_CLEARED, CALLS_LEDGER)
 AUDITED: tuple[str, ...] = tuple(topic.name for topic in TOPOLOGY if "audit" in topic.read_by)
+
+
+def topology_markdown() -> str:
+    """The table as Markdown: the README carries this text under `## Topology`, word for word."""
+    head = ("topic", "record", "key", "written by", "read by", "kept")
+    rows = [(t.name, t.record, t.key, ", ".join(t.written_by), ", ".join(t.read_by), t.kept_words) for t in TOPOLOGY]
+    return "".join(f"| {' | '.join(row)} |\n" for row in (head, ("---",) * len(head), *rows))
