@@ -1,0 +1,21 @@
+"""What the waiter can be told."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class WaiterSettings(BaseModel):
+    """Times in seconds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    preview_timeout_s: float = Field(default=5.0, gt=0)
+    """How long a tool's preview may take."""
+    repeat_s: float = Field(default=3.0, gt=0)
+    """How often an Expired or Withdrawn is said again until the log shows that it counted."""
+    deciding_groups: frozenset[str] | None = None
+    """Groups that somebody can decide for. A call held for another one is refused at once (`approval_required`), for nobody
+    would ever answer; empty: no approver is configured; None: every group may have members."""
+    shown_bytes: int = Field(default=600_000, ge=10_000, le=800_000)
+    """The most that people can be shown of a call. What does not fit is left out whole and said to be, never cut."""
