@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -13,6 +14,8 @@ from pydantic import BaseModel
 from fourgates.contract.errors import ConfigurationError
 from fourgates.contract.parts import Risk
 
+from .registration import refuse_contradictions
+from .schema import close_schema, compile_schema, open_place
 from .tool import Tool
 
 Function = typing.TypeVar("Function", bound=Callable[..., Any])
@@ -44,21 +47,23 @@ class Catalog:
         """
 
         def register(function: Function) -> Function:
-            model = _argument_model(function)
-            self.add(
-                Tool(
-                    name=name or function.__name__,
-                    description=(description or inspect.getdoc(function) or "").strip(),
-                    risk=Risk(risk),
-                    schema=closed_schema_of(model),
-                    model=model,
-                    run=function,
-                    timeout=timedelta(seconds=timeout),
-                    facts_timeout=timedelta(seconds=facts_timeout),
-                    origins={k: frozenset(v) for k, v in (origins or {}).items()},
-                    **contract,
-                )
-            )
+            own_name = name or function.__name__
+            model = _argument_model(function, own_name)
+            fields: dict[str, Any] = {
+                "name": own_name,
+                "description": (description or inspect.getdoc(function) or "").strip(),
+                "risk": _risk(own_name, risk),
+                "schema": model.model_json_schema(),
+                "model": model,
+                "run": function,
+                "timeout": timedelta(seconds=timeout),
+                "facts_timeout": timedelta(seconds=facts_timeout),
+                "origins": {argument: frozenset(allowed) for argument, allowed in (origins or {}).items()},
+            }
+            if odd := sorted(contract.keys() - _CONTRACT_FIELDS):
+                allowed_words = ", ".join(sorted(_CONTRACT_FIELDS))
+                raise ConfigurationError(f"tool {own_name!r}: a contract has no {', '.join(odd)}; it may have {allowed_words}")
+            self.add(Tool(**fields, **contract))
             return function
 
         return register
@@ -67,6 +72,14 @@ class Catalog:
         """Registers a tool that was built otherwise (HTTP, MCP, command). Same refusals."""
         if tool.name in self._tools:
             raise ConfigurationError(f"tool {tool.name!r} is registered twice in catalog {self.name!r}; give one another name")
+        try:
+            closed = close_schema(tool.schema)
+            compile_schema(closed)
+            _same_in_the_model(tool)
+        except ConfigurationError as fault:
+            raise ConfigurationError(f"tool {tool.name!r}: {fault}") from fault
+        tool = dataclasses.replace(tool, schema=closed)
+        refuse_contradictions(tool)
         self._tools[tool.name] = tool
 
     def get(self, name: str) -> Tool | None:
@@ -79,19 +92,38 @@ class Catalog:
         return len(self._tools)
 
 
-def _argument_model(function: Callable[..., Any]) -> type[BaseModel]:
+_CONTRACT_FIELDS = frozenset(field.name for field in dataclasses.fields(Tool)) - {
+    "name", "description", "risk", "schema", "model", "run", "timeout", "facts_timeout", "origins",
+}  # fmt: skip
+
+
+def _risk(name: str, risk: Risk | str) -> Risk:
+    try:
+        return Risk(risk)
+    except ValueError:
+        words = ", ".join(Risk)
+        raise ConfigurationError(
+            f"tool {name!r}: risk {risk!r} is unknown, so nobody would know what to guard; there are {words}"
+        ) from None
+
+
+def _argument_model(function: Callable[..., Any], name: str) -> type[BaseModel]:
     hints = typing.get_type_hints(function)
     first = next(iter(inspect.signature(function).parameters), None)
     model = hints.get(first) if first else None
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
-        raise ConfigurationError(
-            f"tool {function.__name__!r}: its first parameter must be annotated with a pydantic model of its arguments"
-        )
+        raise ConfigurationError(f"tool {name!r}: its first parameter must be annotated with a pydantic model of its arguments")
     return model
 
 
-def closed_schema_of(model: type[BaseModel]) -> dict[str, Any]:
-    """The model's JSON Schema in validation mode. A model must forbid extra fields, else the two checks would differ."""
+def _same_in_the_model(tool: Tool) -> None:
+    """A typed model must be as closed and as strict as the schema, else the two independent checks would be one (C7)."""
+    model = tool.model
+    if model is None:
+        return
     if model.model_config.get("extra") != "forbid" or not model.model_config.get("strict"):
         raise ConfigurationError(f"{model.__name__}: set model_config = ConfigDict(strict=True, extra='forbid')")
-    return model.model_json_schema()
+    if (place := open_place(tool.schema)) is not None:
+        raise ConfigurationError(
+            f"{model.__name__}: the part at {place} takes unknown fields; set extra='forbid' there too, or name what it holds"
+        )

@@ -12,10 +12,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from fourgates.contract.canonical import digest
+from fourgates.contract.canonical import canonical, digest
 from fourgates.contract.ids import effect_key
 from fourgates.contract.parts import Principal, Risk
 from fourgates.contract.topology import EFFECT_WINDOW
+
+from .keywords import deciding
 
 
 class OnDuplicate(StrEnum):
@@ -124,7 +126,7 @@ class Tool:
         """Digest of everything that decides or acts; not of the description (C2)."""
         effect = self.effect
         return digest({
-            "name": self.name, "risk": self.risk.value, "schema": dict(self.schema),
+            "name": self.name, "risk": self.risk.value, "schema": deciding(self.schema),
             "timeout_ms": int(self.timeout / timedelta(milliseconds=1)),
             "output": [self.output.bytes, self.output.lines],
             "rules": [[r.name, r.expression, r.sentence, r.field] for r in self.rules],
@@ -134,7 +136,9 @@ class Tool:
             "origins": {name: sorted(allowed) for name, allowed in self.origins.items()},
             "on_breach": self.on_breach.value, "trusted_results": sorted(self.trusted_results),
             "redact": list(self.redact), "lift": list(self.lift), "honours_key": self.honours_key,
-            "target": f"{getattr(self.run, '__module__', '')}:{getattr(self.run, '__qualname__', '')}",
+            "settle_ms": int(self.settle / timedelta(milliseconds=1)),
+            "target": _target(self.run), "facts": _target(self.facts), "preview": _target(self.preview),
+            "probe": _target(self.probe),
         })  # fmt: skip
 
     @property
@@ -158,8 +162,20 @@ class Tool:
         return effect_key(tenant, effect.name, *parts)
 
 
+def _target(function: Callable[..., Any] | None) -> str:
+    """Which function it is; an object that is called names its own target by `target`."""
+    if function is None:
+        return ""
+    own = getattr(function, "target", None)
+    return own if isinstance(own, str) else f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', '')}"
+
+
 class _Plain(dict[str, Any]):
-    """Template values: JSON scalars as their JSON text without quotes, so that 1 and "1" stay what the schema made them."""
+    """Template values: text as it is, other scalars in canonical JSON, so that 50 and 50.0 are one effect at every gate."""
+
+    def __getitem__(self, key: str) -> Any:
+        value = super().__getitem__(key)
+        return value if isinstance(value, str) else canonical(value).decode()
 
     def __missing__(self, key: str) -> Any:
         raise KeyError(f"the effect template names {{{key}}}, which the arguments do not have")
