@@ -1,0 +1,95 @@
+"""Texts in which argument values are looked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import date, time
+from decimal import Decimal
+from functools import cached_property
+from typing import Any
+
+from fourgates.catalog.keywords import step
+from fourgates.gates import spelling
+
+QUOTE_CHARS = 500
+
+
+def leaves(value: Any, pointer: str = "") -> Iterator[tuple[str, Any]]:
+    """Every scalar, null and empty container of a JSON value with its JSON Pointer; each list item is a leaf of its own."""
+    waiting = [(pointer, value)]
+    while waiting:
+        where, each = waiting.pop()
+        if isinstance(each, Mapping) and each:
+            waiting += [(step(where, name), inner) for name, inner in reversed(list(each.items()))]
+        elif isinstance(each, list | tuple) and each:
+            waiting += [(step(where, index), each[index]) for index in range(len(each) - 1, -1, -1)]
+        else:
+            yield where, each
+
+
+class Words:
+    """Texts in which values are looked for."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self.raw = spelling.BREAK.join(texts)
+        self._flat = spelling.folded(self.raw)
+
+    @cached_property
+    def _exact(self) -> str:
+        return spelling.exact(self.raw)
+
+    @cached_property
+    def _numbers(self) -> dict[Decimal, int]:
+        return dict(reversed(list(spelling.numbers_in(self._flat))))
+
+    @cached_property
+    def _days(self) -> dict[date, int]:
+        return dict(reversed(list(spelling.dates_in(self._flat))))
+
+    @cached_property
+    def _times(self) -> frozenset[time]:
+        return frozenset(spelling.times_in(self._flat))
+
+    def hold(self, leaf: Any) -> bool:
+        """Whether the leaf stands here, as a whole token or in another common spelling."""
+        return self._place(leaf) is not None
+
+    def quote_of(self, leaf: Any) -> str | None:
+        """The words around the place where the leaf stands, at most 500 characters; None where it does not stand here."""
+        place = self._place(leaf)
+        if place is None:
+            return None
+        if place[0] is self._flat and isinstance(leaf, str):
+            written = re.search(r"\s+".join(re.escape(word) for word in leaf.split()), self.raw, re.IGNORECASE)
+            if written:
+                return _around(self.raw, written.start(), written.end() - written.start())
+        return _around(*place)
+
+    def _place(self, leaf: Any) -> tuple[str, int, int] | None:
+        """(the normalised text it was found in, where, how long)."""
+        if leaf is None or isinstance(leaf, bool) or not self._flat:
+            return None
+        if isinstance(leaf, str) and spelling.BREAK not in leaf:
+            value = spelling.bare(spelling.folded(leaf))
+            text = self._flat
+            if len(value) <= 2 or spelling.disguised(leaf):
+                text, value = self._exact, spelling.bare(spelling.exact(leaf))
+            at = spelling.find_whole(text, value)
+            if at >= 0:
+                return text, at, len(value)
+        number = spelling.number_of(leaf)
+        if number is not None:
+            return (self._flat, self._numbers[number], 1) if number in self._numbers else None
+        moment = spelling.moment_of(leaf) if isinstance(leaf, str) else None
+        if moment is not None and moment.days <= self._days.keys() and moment.times <= self._times:
+            return self._flat, min((self._days[day] for day in moment.days), default=0), 1
+        return None
+
+
+def _around(text: str, at: int, length: int) -> str:
+    """At most QUOTE_CHARS of one text, with the place in its middle."""
+    room = max(0, (QUOTE_CHARS - length) // 2)
+    start = max(at - room, text.rfind(spelling.BREAK, 0, at) + 1)
+    end = text.find(spelling.BREAK, at)
+    return text[start : end if end >= 0 else None][:QUOTE_CHARS].strip()
