@@ -91,6 +91,10 @@ def rule(name: str = "small", expression: str = "args.cents < 5", sentence: str 
         ({"description": " "}, "no description"),
         ({"risk": "mild"}, "risk 'mild' is unknown"),
         ({"timeouts": 3}, "has no timeouts"),
+        ({"on_breach": "refuse"}, "on_breach must be a OnBreach, not 'refuse'"),
+        ({"effect": "refund"}, "effect must be a Effect"),
+        ({"effect": Effect("refund", "{order_id}")}, "effect.parts must be a tuple"),  # type: ignore[arg-type]
+        ({"rules": ("args.cents < 5",)}, "rules must be a Rule"),
         ({"risk": "read", "effect": Effect("refund")}, "read with an effect"),
         ({"risk": "read", "probe": probe}, "read with a probe"),
         ({"effect": Effect("")}, "effect needs a name"),

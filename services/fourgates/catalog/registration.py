@@ -15,11 +15,12 @@ from pydantic import BaseModel
 
 from fourgates.contract.canonical import canonical
 from fourgates.contract.errors import ConfigurationError
+from fourgates.contract.parts import Risk
 from fourgates.contract.topology import HORIZON, LONGEST_WAIT
 
 from .keywords import resolve, subschemas
 from .schema import compile_schema
-from .tool import Effect, OnDuplicate, Tool
+from .tool import Effect, OnBreach, OnDuplicate, OutputLimit, Rule, Tool
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _NOBODY_SETS = frozenset({
@@ -37,9 +38,25 @@ Complaint = str
 
 def refuse_contradictions(tool: Tool) -> None:
     """Raises ConfigurationError with everything that is wrong with the contract, each with what would go wrong."""
-    complaints = [said for check in _CHECKS for said in check(tool)]
+    complaints = list(_kinds(tool)) or [said for check in _CHECKS for said in check(tool)]
     if complaints:
         raise ConfigurationError(f"tool {tool.name!r}: " + "; ".join(complaints))
+
+
+def _kinds(tool: Tool) -> Iterator[Complaint]:
+    """Values of the wrong kind: without a type checker they would be found out by the first call, in the middle of a gate."""
+    expected: list[tuple[str, Any, type]] = [
+        ("risk", tool.risk, Risk), ("on_breach", tool.on_breach, OnBreach), ("output", tool.output, OutputLimit),
+        ("timeout", tool.timeout, timedelta), ("facts_timeout", tool.facts_timeout, timedelta),
+        ("settle", tool.settle, timedelta), *(("rules", rule, Rule) for rule in tool.rules),
+    ]  # fmt: skip
+    if tool.effect is not None:
+        expected.append(("effect", tool.effect, Effect))
+        expected.append(("effect.on_duplicate", getattr(tool.effect, "on_duplicate", None), OnDuplicate))
+        expected.append(("effect.parts", getattr(tool.effect, "parts", None), tuple))
+    for what, value, kind in expected:
+        if not isinstance(value, kind):
+            yield f"{what} must be a {kind.__name__}, not {value!r}: the first call of it would fail inside a gate"
 
 
 def _names(tool: Tool) -> Iterator[Complaint]:
