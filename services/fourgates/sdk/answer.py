@@ -30,6 +30,16 @@ class Answer(Observation):
         """What a reader may do next."""
         return CODES[self.code].code_class
 
+    @property
+    def retryable(self) -> bool:
+        """The same call, with the same tool_call_id, may be asked for again later."""
+        return CODES[self.code].retryable
+
+    @property
+    def recoverable(self) -> bool:
+        """The model may mend the arguments and make a new call."""
+        return CODES[self.code].recoverable
+
     def to_openai(self) -> dict[str, Any]:
         """A `tool` message of the Chat Completions form."""
         return {"role": "tool", "tool_call_id": self.tool_call_id, "content": self.to_text()}
