@@ -352,10 +352,13 @@ async def test_largest_arguments_that_are_allowed_fit_a_record() -> None:
     book = "word " * 40_000
     async with host(ok, user_turns=[book, "x" * 131_000], intent="i" * 16_000) as (run, pipeline, _):
         run.saw("page", " ".join(f"w{n}" for n in range(2_000)))
-        raw = '{"a":[' + ",".join(f'"w{n % 2000}"' for n in range(34_000)) + "]}"
-        assert len(raw) < 262_144
-        assert (await run.call("read", raw, tool_call_id="1")).ok
-        assert pipeline.asked[0].arguments == raw
+        for count, filler in ((34_000, ""), (1_900, "x" * 220_000)):
+            raw = '{"a":[' + ",".join(f'"w{n % 2000}"' for n in range(count)) + f'],"b":"{filler}"}}'
+            assert 230_000 < len(raw) < 262_144
+            assert (await run.call("read", raw, tool_call_id=str(count))).ok
+            assert pipeline.asked[-1].arguments == raw
+        assert len(pipeline.asked[0].origins) == 0
+        assert len(pipeline.asked[1].origins) == 1_900
 
 
 @pytest.mark.parametrize("bad", ["", "x" * 257, "a\nb", "\ud800"])
