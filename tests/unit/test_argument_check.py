@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from decimal import Decimal
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -281,3 +282,18 @@ def test_a_workspace_path_never_leads_upwards(text: str) -> None:
         assert not text.startswith("/")
         assert ".." not in text.replace("\\", "/").split("/")
         assert "\x00" not in text
+
+
+RETAIL = Path(__file__).parents[3] / "shared" / "data" / "retail"
+
+
+@pytest.mark.skipif(not RETAIL.is_dir(), reason="the retail data set is not laid out beside this repository")
+def test_the_right_calls_of_a_real_shop_pass_as_they_are() -> None:
+    """C2, C8: 16 contracts that others wrote, 380 calls of them."""
+    contracts = json.loads((RETAIL / "tools.json").read_text())
+    checks = {name: ArgumentCheck(tool_with(contract["parameters"])) for name, contract in contracts.items()}
+    tasks = [json.loads(line) for line in (RETAIL / "tasks.jsonl").read_text().splitlines()]
+    calls = [call for task in tasks for call in task["calls"]]
+    assert (len(checks), len(calls)) == (16, 380)
+    for call in calls:
+        assert checks[call["tool"]].check(json.dumps(call["arguments"])) == call["arguments"]

@@ -115,12 +115,7 @@ def _unbounded_string(tool: Tool) -> str:
 
 def _bounds(pattern: str | None) -> bool:
     """True where an anchored pattern repeats nothing without end."""
-    return (
-        bool(pattern)
-        and pattern is not None
-        and re.fullmatch(r"\^.*\$", pattern, re.S) is not None
-        and not re.search(r"[*+]|,\}", pattern)
-    )
+    return bool(pattern and re.fullmatch(r"\^.*\$", pattern, re.S) and not re.search(r"[*+]|,\}", pattern))
 
 
 _WHEN = re.compile(
