@@ -301,3 +301,18 @@ def test_a_text_always_holds_itself_between_spaces_and_never_as_an_inner_part(va
     core = value.strip("@.-+_/")
     if len(core) > 2 and not core.isdigit():
         assert origin_of(core, f"q{core}q") == "model"
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [("@", "a" + "@" * 300_000 + "b"), ("a", "xa" * 200_000), ("-1", "1.,'" * 100_000), ("@-", "@-" * 200_000)],
+)
+def test_text_made_to_be_slow_ends_soon_and_proves_nothing(value: str, said: str) -> None:
+    """B4: a value that is looked for without end would hold up everybody's calls; the test's own time limit is the bound."""
+    assert origin_of(value, said) == "model"
+
+
+def test_of_very_many_leaves_in_much_text_only_so_many_are_looked_for() -> None:
+    """B4"""
+    marks = recompute({"v": ["ann"] * 20_000}, ("ann " * 100_000,), ())
+    assert marks[0].origin == "user" and marks[-1].origin == "model"

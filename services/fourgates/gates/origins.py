@@ -65,14 +65,15 @@ class OriginBook:
 
     def mark(self, arguments: Any) -> tuple[Origin, ...]:
         """One Origin a leaf. Of several places the first that was seen counts, what the host vouches for before all others."""
-        return tuple(self._marked(pointer, leaf) for pointer, leaf in leaves(arguments))
+        return tuple(self._marked(count, pointer, leaf) for count, (pointer, leaf) in enumerate(leaves(arguments)))
 
-    def _marked(self, pointer: str, leaf: Any) -> Origin:
-        if _turns(self.user_turns).hold(leaf):
+    def _marked(self, count: int, pointer: str, leaf: Any) -> Origin:
+        said = _turns(self.user_turns)
+        if count < said.patience and said.hold(leaf):
             return Origin(pointer=pointer, origin=USER)
         best: Origin | None = None
         for source, origin, words in self._seen:
-            if best is not None and origin != HOST:
+            if (best is not None and origin != HOST) or count >= words.patience:
                 continue
             quote = words.quote_of(leaf)
             if quote is not None:
@@ -117,11 +118,11 @@ def recompute(
     """
     said = _turns(tuple(user_turns))
     marks = {mark.pointer: mark for mark in host_marks}
-    out = []
+    out: list[Origin] = []
     for name, value in arguments.items():
         default = defaults is not None and name in defaults and _same(defaults[name], value)
         for pointer, leaf in leaves(value, step("", name)):
-            if said.hold(leaf):
+            if len(out) < said.patience and said.hold(leaf):
                 out.append(Origin(pointer=pointer, origin=USER))
             elif default:
                 out.append(Origin(pointer=pointer, origin=HOST, source="default"))

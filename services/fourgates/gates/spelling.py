@@ -56,11 +56,16 @@ def disguised(value: str) -> bool:
     return unicodedata.normalize("NFKC", value) != unicodedata.normalize("NFC", value) or bool(_INVISIBLE.search(value))
 
 
+_LOOKS = 10_000
+_RUN_CHARS = 16
+"""Bounds against text that was made to be slow; beyond them a value counts as not standing there."""
+
+
 def find_whole(text: str, value: str) -> int:
     """Where `value` stands in `text` as a whole token, or -1. Both are already normalised the same way."""
     at = text.find(value) if value else -1
-    while at >= 0:
-        if _ends_here(text, at, -1) and _ends_here(text, at + len(value) - 1, 1):
+    for _ in range(_LOOKS):
+        if at < 0 or (_ends_here(text, at, -1) and _ends_here(text, at + len(value) - 1, 1)):
             return at
         at = text.find(value, at + 1)
     return -1
@@ -71,16 +76,17 @@ def _ends_here(text: str, edge: int, step: int) -> bool:
     at = edge + step
     if not 0 <= at < len(text):
         return True
-    if _in_word(text[at]):
-        return bool(_UNSPACED.match(text[at]) or _UNSPACED.match(text[edge]))
     first = text[at]
-    while 0 <= at < len(text) and text[at] in _JOINERS:
+    if _in_word(first):
+        return bool(_UNSPACED.match(first) or _UNSPACED.match(text[edge]))
+    if first in _DIGIT_JOINERS:
+        beyond = edge + 2 * step
+        return not (text[edge].isdigit() and 0 <= beyond < len(text) and text[beyond].isdigit())
+    for _ in range(_RUN_CHARS):
+        if not 0 <= at < len(text) or text[at] not in _JOINERS:
+            return not (at != edge + step and 0 <= at < len(text) and _in_word(text[at]))
         at += step
-    if at != edge + step:
-        return not (0 <= at < len(text) and _in_word(text[at]))
-    beyond = edge + 2 * step
-    joined = first in _DIGIT_JOINERS and text[edge].isdigit() and 0 <= beyond < len(text) and text[beyond].isdigit()
-    return not joined
+    return False
 
 
 def _in_word(character: str) -> bool:

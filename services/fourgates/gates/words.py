@@ -7,12 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, time
 from decimal import Decimal
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 from fourgates.catalog.keywords import step
 from fourgates.gates import spelling
 
 QUOTE_CHARS = 500
+_SCANNED_CHARS = 50_000_000
+_NAMED = 20_000
 
 
 def leaves(value: Any, pointer: str = "") -> Iterator[tuple[str, Any]]:
@@ -34,6 +37,8 @@ class Words:
     def __init__(self, texts: Iterable[str]) -> None:
         self.raw = spelling.BREAK.join(texts)
         self._flat = spelling.folded(self.raw)
+        self.patience = max(100, _SCANNED_CHARS // (len(self.raw) + 1))
+        """How many leaves of one call are looked for here: many leaves in much text would hold up everybody else's calls."""
 
     @cached_property
     def _exact(self) -> str:
@@ -41,15 +46,15 @@ class Words:
 
     @cached_property
     def _numbers(self) -> dict[Decimal, int]:
-        return dict(reversed(list(spelling.numbers_in(self._flat))))
+        return dict(reversed(list(islice(spelling.numbers_in(self._flat), _NAMED))))
 
     @cached_property
     def _days(self) -> dict[date, int]:
-        return dict(reversed(list(spelling.dates_in(self._flat))))
+        return dict(reversed(list(islice(spelling.dates_in(self._flat), _NAMED))))
 
     @cached_property
     def _times(self) -> frozenset[time]:
-        return frozenset(spelling.times_in(self._flat))
+        return frozenset(islice(spelling.times_in(self._flat), _NAMED))
 
     def hold(self, leaf: Any) -> bool:
         """Whether the leaf stands here, as a whole token or in another common spelling."""
