@@ -1,0 +1,168 @@
+"""The life of one call, told as a person would: who asked for what, why it was allowed, what really happened."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from .store import Query
+from .telling import tell
+
+Row: TypeAlias = dict[str, Any]
+
+_CALL = "SELECT *, toString(asked_at) AS asked_text FROM fourgates.calls WHERE call_id = {call_id:String}"
+_RECORDS = """
+SELECT *, toString(at) AS at_text
+FROM fourgates.records
+WHERE call_id = {call_id:String} AND kind != 'invalid'
+ORDER BY at, indexOf(['calls.requested', 'calls.validated', 'approvals', 'calls.cleared', 'calls.ledger', 'effects',
+                      'calls.completed'], topic), offset
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that happened."""
+
+    at: str
+    """Broker time, UTC."""
+    who: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The answers to the three questions, and every step behind them."""
+
+    call_id: str
+    asked: str
+    """Who asked for what, in which words."""
+    allowed: str
+    """Why it was allowed, or why not."""
+    happened: str
+    """What really happened."""
+    told: str
+    """What the model was told."""
+    steps: tuple[Step, ...]
+
+    def text(self) -> str:
+        """All of it, for a terminal."""
+        head = (f"Call {self.call_id}", "", f"Who asked for what?  {self.asked}", f"Why was it allowed?  {self.allowed}",
+                f"What happened?       {self.happened}", f"What was told?       {self.told}", "")  # fmt: skip
+        width = max((len(step.who) for step in self.steps), default=0)
+        return "\n".join((*head, *(f"{step.at}  {step.who:<{width}}  {step.what}" for step in self.steps)))
+
+
+def explain(query: Query, call_id: str) -> Explanation | None:
+    """The call's life; None where the store knows no such call."""
+    records = query(_RECORDS, {"call_id": call_id})
+    if not records:
+        return None
+    for record in records:
+        record["body"] = _body(record["body"])
+    known = query(_CALL, {"call_id": call_id})
+    call = known[0] if known else None
+    return Explanation(
+        call_id=call_id, asked=_asked(call, records), allowed=_allowed(call, records), happened=_happened(call),
+        told=_told(call), steps=tuple(Step(r["at_text"], _who(r), tell(r)) for r in records),
+    )  # fmt: skip
+
+
+def _asked(call: Row | None, records: list[Row]) -> str:
+    request = next((r for r in records if r["record"] == "CallRequested" and r["kind"] == "call"), None)
+    words = _words(request)
+    if call is None:
+        return f"A request for {records[0]['tool'] or 'a tool'} that proved nothing (yet).{words}"
+    agent = f" through the agent {call['agent']}" if call["agent"] else ""
+    person = f" ({call['person']})" if call["person"] not in ("", call["subject"]) else ""
+    arguments = call["arguments"] or (request["arguments"] if request else "")
+    return (
+        f"{call['subject'] or 'somebody'}{person} of {call['tenant'] or '?'}{agent} asked for {call['tool']} {arguments}.{words}"
+    )
+
+
+def _words(request: Row | None) -> str:
+    if request is None:
+        return ""
+    turns = request["body"].get("user_turns") or []
+    said = turns[-1] if turns else request["intent"]
+    return f" In these words: “{said}”" if said else ""
+
+
+def _allowed(call: Row | None, records: list[Row]) -> str:
+    if call is None:
+        return "It was not."
+    if not call["cleared"]:
+        if call["status"] == "open":
+            return "It is not decided yet."
+        refused = next(
+            (r for r in reversed(records) if r["record"] == "LedgerEntry" and r["kind"] in ("Refused", "Cancelled")), None
+        )
+        return f"It was not: the {refused['writer']} {tell(refused)}." if refused else "It was not."
+    why = []
+    if call["rules"]:
+        why.append(f"the business rules {', '.join(call['rules'])} held")
+    if call["policies"]:
+        why.append(f"the policies {', '.join(call['policies'])} permit it")
+    if call["approvers"]:
+        why.append(f"{', '.join(call['approvers'])} approved what they were shown")
+    return ("Because " + "; ".join(why) + ".") if why else "The gates cleared it."
+
+
+_HAPPENED: dict[str, Callable[[Row], str]] = {
+    "committed": lambda c: f"It {'ran' if c['risk'] == 'read' else 'ran and took effect'} ({_attempts(c)}).",
+    "failed": lambda c: f"It ran and failed without an effect ({_attempts(c)}).",
+    "not_applied": lambda c: f"It was in doubt; a person found that it had not taken effect ({_attempts(c)}).",
+    "refused": lambda c: f"It did not take effect: {c['outcome_code'] or c['code']}.",
+    "cancelled": lambda c: "It was cancelled before it took effect.",
+}
+
+
+def _happened(call: Row | None) -> str:
+    if call is None:
+        return "Nothing."
+    if call["phase"] == "final":
+        return _HAPPENED[call["outcome"]](call)
+    if call["phase"] == "in_doubt":
+        return f"It was sent, and nobody knows yet whether it took effect ({_attempts(call)})."
+    return "It is being executed." if call["phase"] == "claimed" else "Nothing has run so far."
+
+
+def _attempts(call: Row) -> str:
+    attempts = int(call["attempts"])
+    if attempts == 0:
+        return f"a read, {call['duration_ms']} ms" if call["risk"] == "read" else "no attempt recorded"
+    return f"{attempts} attempt{'s' if attempts > 1 else ''}, {call['duration_ms']} ms"
+
+
+def _told(call: Row | None) -> str:
+    if call is None:
+        return "Nothing."
+    if not call["decided"]:
+        return f"So far: {call['last_code']}." if call["last_code"] else "Nothing so far."
+    told = _body(call["observation"])
+    content = told.get("content")
+    said = f" “{_shortened(str(content))}”" if content else ""
+    cut = ", cut" if call["truncated"] else ""
+    redacted = f", {call['redactions']} places redacted" if int(call["redactions"]) else ""
+    return f"{call['answered_code']}: {told.get('message', '')}{said} ({call['output_bytes']} bytes{cut}{redacted})"
+
+
+def _who(record: Row) -> str:
+    if record["record"] == "ApprovalEvent" and record["kind"] == "Decided":
+        return str(record["person"])
+    return "host" if record["record"] == "CallRequested" else str(record["writer"])
+
+
+def _shortened(text: str, limit: int = 300) -> str:
+    return text if len(text) <= limit else text[:limit] + "…"
+
+
+def _body(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}

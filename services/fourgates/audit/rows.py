@@ -1,0 +1,90 @@
+"""A received record as a row: every record of every topic becomes one, also what does not decode or bears a bad seal.
+
+Pure: no clock, no store. Texts are redacted, digests keyed, so that nothing in the store is worth more than the store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from fourgates.contract.errors import Poison
+from fourgates.contract.ports import Envelope, Received
+from fourgates.contract.seals import RecordOpener
+
+from .columns import EMPTY, Row
+from .fields import fields_of
+from .redactions import Redactions, encodable
+
+_TEXTS = ("intent", "reason", "field", "sentence")
+_JSON_TEXTS = ("arguments", "state_change", "observation")
+_LISTS = ("rules", "policies", "obligations", "approvers")
+_DIGEST_BYTES = 16
+
+
+class RowMaker:
+    """Opens records and makes their rows. `key` (at most 64 bytes) keys the digests; another key gives other digests."""
+
+    def __init__(self, opener: RecordOpener, redactions: Redactions, key: bytes) -> None:
+        self._opener, self._redactions, self._key = opener, redactions, key
+
+    def row(self, received: Received) -> Row:
+        """The record's row. Nothing that a record holds makes this raise."""
+        try:
+            envelope = self._opener.open(received)
+        except Poison as poison:
+            return self._invalid(received, poison.reason, poison.detail)
+        except Exception as fault:  # whoever's fault it is, the offset must not be missing
+            return self._invalid(received, "unreadable", type(fault).__name__)
+        try:
+            return self._valid(received, envelope)
+        except Exception as fault:
+            return self._invalid(received, "unforeseen", type(fault).__name__)
+
+    def digest(self, text: str) -> str:
+        """32 hex digits that are equal for equal texts and tell nothing to who lacks the key."""
+        data = text.encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(data, key=self._key, digest_size=_DIGEST_BYTES).hexdigest()
+
+    def _valid(self, received: Received, envelope: Envelope) -> Row:
+        record = envelope.record
+        values = fields_of(record, self.digest)
+        clean = self._redactions.of(values.get("tool", ""))
+        for name in _TEXTS:
+            if said := values.get(name):
+                values[name] = clean.text(said)
+        for name in _JSON_TEXTS:
+            if said := values.get(name):
+                values[name] = clean.json_text(said)
+        for name in _LISTS:
+            if said := values.get(name):
+                values[name] = [encodable(one) for one in said]
+        values["body"] = clean.value_text(values.get("body", {}))
+        cause = record.cause
+        return _placed(received) | values | {
+            "record": type(record).__name__, "event_id": record.event_id, "producer": record.producer[:256],
+            "writer": envelope.writer,
+            **({} if cause is None else {
+                "cause_event_id": cause.event_id, "cause_topic": cause.topic, "cause_partition": cause.partition,
+                "cause_offset": cause.offset,
+            }),
+        }  # fmt: skip
+
+    def _invalid(self, received: Received, reason: str, detail: str) -> Row:
+        return _placed(received) | {"kind": "invalid", "reason": reason, "sentence": detail, "body": "{}"}
+
+
+def _placed(received: Received) -> Row:
+    where, value = received.position, received.value or b""
+    return EMPTY | {
+        "topic": where.topic, "partition": where.partition, "offset": where.offset, "at": received.time_ms,
+        "trace_id": _trace_id(received.headers), "value_digest": hashlib.sha256(value).hexdigest(), "value_bytes": len(value),
+    }  # fmt: skip
+
+
+def _trace_id(headers: tuple[tuple[str, bytes], ...]) -> str:
+    """The trace id of a W3C traceparent; empty where there is none in its form."""
+    for name, value in headers:
+        if name == "traceparent" and value and len(parts := value.split(b"-")) == 4 and len(parts[1]) == 32:
+            text = parts[1].decode("ascii", "replace")
+            return text if text.isalnum() and text.isascii() else ""
+    return ""

@@ -1,0 +1,191 @@
+"""From the topics into the store: insert, then commit, then say so in a watermark. Nothing is skipped, nothing counts twice.
+
+A record is committed only after its row is in the store; a crash in between repeats rows, which their position collapses.
+While the store is away nothing is read on, nothing is committed and no watermark is written: whoever needs the audit sees it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import structlog
+
+from fourgates.contract import ids
+from fourgates.contract.errors import Transient
+from fourgates.contract.events import AuditWatermark
+from fourgates.contract.ports import Batches, Clock, Publisher, Received
+
+from .columns import Row
+from .rows import RowMaker
+from .settings import SinkSettings
+
+Place = tuple[str, int]
+_OURS = frozenset({"unforeseen", "unreadable"})
+_log = structlog.get_logger("fourgates.audit")
+
+
+class Inserts(Protocol):
+    """The part of the store that the sink needs. Both block, and raise Transient where the store is away."""
+
+    def insert(self, rows: Sequence[Row]) -> None: ...
+
+    def alive(self) -> None: ...
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Records that were read and are not yet in the store."""
+
+    rows: list[Row] = field(default_factory=list)
+    offsets: dict[Place, int] = field(default_factory=dict)
+    size: int = 0
+    since: float = 0.0
+
+    def add(self, received: Received, row: Row, now: float) -> None:
+        if not self.rows:
+            self.since = now
+        self.rows.append(row)
+        self.offsets[received.position.topic, received.position.partition] = received.position.offset + 1
+        self.size += len(received.value or b"")
+
+
+class AuditSink:
+    """One sink. Several may run in one group; each partition's watermark only ever says what is true of the store."""
+
+    def __init__(
+        self, store: Inserts, rows: RowMaker, publisher: Publisher, clock: Clock, producer: str, settings: SinkSettings
+    ) -> None:
+        self._store, self._rows, self._publisher, self._clock = store, rows, publisher, clock
+        self._producer, self._settings = producer, settings
+        self._stored: dict[Place, int] = {}
+        self._told: dict[Place, float] = {}
+        self.inserted = 0
+        """Rows put into the store so far, for metrics."""
+        self.failing = False
+        """True from an insert that failed to the next that did not; no watermark is written meanwhile."""
+
+    async def run(self, batches: Batches) -> None:
+        """Until the reading ends (`batches.close()`): what was read before that is inserted and committed."""
+        reading = _Reading(batches)
+        beating = asyncio.create_task(self._heartbeats(batches))
+        try:
+            while (batch := await self._collect(reading)).rows:
+                await self._store_batch(batch, batches)
+        finally:
+            beating.cancel()
+            await asyncio.gather(beating, return_exceptions=True)
+            await reading.stop()
+
+    async def _collect(self, reading: _Reading) -> _Batch:
+        """The next batch: full, or as old as a batch may get, or the last."""
+        batch, limits = _Batch(), self._settings
+        while len(batch.rows) < limits.rows and batch.size < limits.bytes:
+            wait = limits.age - (self._clock.monotonic() - batch.since) if batch.rows else None
+            received = await reading.next(self._clock, wait)
+            if received is None:
+                break
+            for one in received:
+                row = self._rows.row(one)
+                if row["kind"] == "invalid" and row["reason"] in _OURS:
+                    _log.error("a record could not be made into a row", place=str(one.position), fault=row["sentence"])
+                batch.add(one, row, self._clock.monotonic())
+            await asyncio.sleep(0)
+        return batch
+
+    async def _store_batch(self, batch: _Batch, batches: Batches) -> None:
+        await self._retried(lambda: self._insert(batch.rows))
+        self.inserted += len(batch.rows)
+        await self._retried(lambda: batches.commit(batch.offsets))
+        for place, offset in batch.offsets.items():
+            self._stored[place] = max(offset, self._stored.get(place, 0))
+            await self._watermark(place)
+
+    async def _watermark(self, place: Place) -> None:
+        mark = AuditWatermark(
+            event_id=ids.random_id(), producer=self._producer, topic=place[0], partition=place[1], offset=self._stored[place]
+        )
+        await self._retried(lambda: self._publisher.publish(mark))
+        self._told[place] = self._clock.monotonic()
+
+    async def _heartbeats(self, batches: Batches) -> None:
+        """Repeats the watermarks of partitions that stand still, as long as the store answers and inserts succeed."""
+        while True:
+            await self._clock.sleep(self._settings.heartbeat)
+            due = self._due(batches)
+            if not due or self.failing:
+                continue
+            try:
+                await asyncio.to_thread(self._store.alive)
+            except Transient as fault:
+                _log.warning("the store does not answer", fault=str(fault))
+                continue
+            for place in due:
+                await self._watermark(place)
+
+    def _due(self, batches: Batches) -> list[Place]:
+        """Partitions that are ours now and that nobody has heard of for a heartbeat.
+
+        What lay before an assignment's start was committed, so it is in the store.
+        """
+        now, due = self._clock.monotonic(), []
+        for place, begun in batches.assigned().items():
+            if place[0] in self._settings.heartbeat_topics:
+                self._stored[place] = max(begun, self._stored.get(place, 0))
+                if now - self._told.get(place, float("-inf")) >= self._settings.heartbeat:
+                    due.append(place)
+        return due
+
+    async def _retried(self, work: Callable[[], Awaitable[object]]) -> None:
+        """Until it is done: with backoff, without end. Memory stays bounded, for nothing is read on meanwhile."""
+        attempt = 0
+        while True:
+            try:
+                await work()
+                return
+            except Transient as fault:
+                attempt += 1
+                _log.warning("tried again", attempt=attempt, fault=str(fault))
+            pause = min(self._settings.retry_cap, self._settings.retry_base * 2 ** min(attempt, 20))
+            await self._clock.sleep(pause * random.uniform(0.5, 1))  # noqa: S311 - spreads load, guards nothing
+
+    async def _insert(self, rows: Sequence[Row]) -> None:
+        try:
+            await asyncio.to_thread(self._store.insert, rows)
+        except Transient:
+            self.failing = True
+            raise
+        self.failing = False
+
+
+class _Reading:
+    """Asks for the next records with a limit in time, without losing an asking that is under way."""
+
+    def __init__(self, batches: Batches) -> None:
+        self._iterator: AsyncIterator[Sequence[Received]] = aiter(batches)
+        self._asking: asyncio.Task[Sequence[Received] | None] | None = None
+
+    async def next(self, clock: Clock, wait: float | None) -> Sequence[Received] | None:
+        """The next records; None where none came in `wait` seconds or the reading has ended."""
+        if self._asking is None:
+            self._asking = asyncio.create_task(self._ask())
+        if wait is not None:
+            waking = asyncio.create_task(clock.sleep(max(wait, 0)))
+            await asyncio.wait((self._asking, waking), return_when=asyncio.FIRST_COMPLETED)
+            waking.cancel()
+            if not self._asking.done():
+                return None
+        received = await self._asking
+        self._asking = None
+        return received
+
+    async def stop(self) -> None:
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.gather(self._asking, return_exceptions=True)
+
+    async def _ask(self) -> Sequence[Received] | None:
+        return await anext(self._iterator, None)
