@@ -240,7 +240,7 @@ ARGUMENTS = st.fixed_dictionaries(
             ),
             max_size=4,
         ),
-        "note": st.text(max_size=52) | st.none() | st.integers(),
+        "note": st.text(max_size=52) | st.none() | st.integers(0, 3),
         "path": st.sampled_from(["a", "../a", "/a", "a/..", "", None, 3, "a\\b", "a/b.c"]),
         "extra": st.just(1),
     },
