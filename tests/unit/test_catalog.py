@@ -395,7 +395,7 @@ def test_a_catalog_is_found_in_the_folder_where_one_works(shop: Path) -> None:
         (":catalog", "not of the form module:attr"),
         ("nowhere_at_all:catalog", "there is no module 'nowhere_at_all'"),
         ("my_shop_tools:katalog", "has no 'katalog'"),
-        ("my_shop_tools:number", "is a int, not a fourgates.catalog.Catalog"),
+        ("my_shop_tools:number", "is a int"),
         ("my_shop_tools:empty", "has no tools"),
         ("needs:catalog", "imports 'not_installed_here', which is not installed"),
         ("broken:catalog", "ZeroDivisionError: division by zero (broken.py, line 2)"),
