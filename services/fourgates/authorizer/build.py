@@ -1,0 +1,34 @@
+"""Puts the authorizer together from what it needs of the world."""
+
+from __future__ import annotations
+
+from fourgates.catalog import Catalog
+from fourgates.contract.errors import ConfigurationError
+from fourgates.contract.ports import Signer, Verifier
+from fourgates.gates.permission import Policies
+
+from .emits import Emits
+from .settings import AuthorizerSettings
+from .stage import AuthorizerStage
+
+
+def build(
+    *,
+    catalog: Catalog,
+    policies: Policies,
+    signer: Signer,
+    verifier: Verifier,
+    producer: str,
+    settings: AuthorizerSettings | None = None,
+) -> AuthorizerStage:
+    """The authorizer. `signer` seals its verdicts, `verifier` checks the validator's. `policies` are loaded by the caller.
+
+    Raises ConfigurationError where a policy names an approving group that nobody can decide for.
+    """
+    chosen = settings or AuthorizerSettings()
+    groups = chosen.approver_groups
+    if groups and (missing := sorted(policies.groups - groups)):
+        raise ConfigurationError(
+            f"approver_groups: policies ask {', '.join(missing)}, where nobody can decide; there are {', '.join(sorted(groups))}"
+        )
+    return AuthorizerStage(catalog, policies, verifier, Emits(producer, signer), chosen)
