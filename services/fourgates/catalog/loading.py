@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 from fourgates.contract.errors import ConfigurationError
@@ -12,10 +14,14 @@ from fourgates.contract.errors import ConfigurationError
 from .catalog import Catalog
 
 _HOW = "name it as MODULE:ATTRIBUTE, such as shop.tools:catalog"
+_KIND = "a fourgates.catalog.Catalog or a function without arguments that returns one"
 
 
 def load_catalog(where: str) -> Catalog:
-    """The catalog at `module:attr`; the current folder is importable. Raises ConfigurationError, saying what to do."""
+    """The catalog at `module:attr`, a Catalog or a function without arguments that makes one; the current folder is importable.
+
+    Raises ConfigurationError, saying what to do.
+    """
     module_name, colon, attribute = where.partition(":")
     if not colon or not module_name or not attribute:
         raise ConfigurationError(f"catalog {where!r} is not of the form module:attr; {_HOW}")
@@ -34,13 +40,22 @@ def load_catalog(where: str) -> Catalog:
         if not hasattr(found, part):
             raise ConfigurationError(f"catalog {where!r}: module {module_name!r} has no {attribute!r}; {_HOW}")
         found = getattr(found, part)
+    if inspect.isroutine(found):
+        found = _made(where, found)
     if not isinstance(found, Catalog):
-        raise ConfigurationError(
-            f"catalog {where!r} is a {type(found).__name__}, not a fourgates.catalog.Catalog; name the Catalog object itself"
-        )
+        raise ConfigurationError(f"catalog {where!r} is a {type(found).__name__}; name {_KIND}")
     if not len(found):
         raise ConfigurationError(f"catalog {where!r} has no tools; register at least one with @{attribute}.tool(...)")
     return found
+
+
+def _made(where: str, make: Callable[[], object]) -> object:
+    try:
+        return make()
+    except ConfigurationError as fault:
+        raise ConfigurationError(f"catalog {where!r}: {fault}") from fault
+    except Exception as fault:  # a user's function may raise anything
+        raise ConfigurationError(f"catalog {where!r}: making it failed with {_last_words(fault)}; mend the function") from fault
 
 
 def _not_found(where: str, module_name: str, fault: ModuleNotFoundError) -> str:
