@@ -25,6 +25,8 @@ from fourgates.contract.parts import Breach, Origin
 from fourgates.gates.shape import arguments_shape, free_keys
 from fourgates.gates.words import QUOTE_CHARS, Words, leaves
 
+__all__ = ["OriginBook", "breaches_of", "check_contract", "defaults_of", "leaves", "recompute"]
+
 USER, HOST, MODEL, RESULT = "user", "host", "model", "result"
 MAX_SEEN_CHARS = 8_000_000
 """How much a run remembers of what came back; beyond it the oldest is forgotten, and its values count as the model's."""
