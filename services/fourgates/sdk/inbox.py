@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from weakref import WeakValueDictionary
 
 from fourgates.contract.codes import CODES, Code, CodeClass
@@ -27,19 +29,28 @@ class Track:
         """Arrivals so far; who asks waits for it to grow."""
         self.gaps = 0
         """How often answers may have been missed."""
-        self.conflicting = 0
-        """Asks under way with other content than the first: a conflict that arrives answers those."""
+        self.conflicts = 0
+        """Conflicts among the arrivals that belong to asks with other content than the first."""
+        self.conflict: Answer | None = None
+        self.differing = 0
+        """Such asks under way."""
         self.first: tuple[str, str] | None = None
         """Tool and raw arguments of the first ask."""
         self._final_ms = 0
         self._waiting: set[asyncio.Future[None]] = set()
 
     def take(self, answer: Answer, time_ms: int) -> None:
-        """An answer arrived, appended at `time_ms`."""
+        """An answer arrived, appended at `time_ms`.
+
+        An idempotency_conflict answers a record, not the call: it belongs to an ask that differs from the first, if there is one.
+        """
+        if answer.code is Code.IDEMPOTENCY_CONFLICT and self.differing:
+            self.conflict, self.conflicts = answer, self.conflicts + 1
+            return self._wake()
         if answer.final and (self.final is None or time_ms - self._final_ms > READ_REMEMBERED_MS):
             self.final, self._final_ms = answer, time_ms
         self.latest, self.count = answer, self.count + 1
-        self._wake()
+        return self._wake()
 
     def missed(self) -> None:
         """Answers may have been missed: whoever waits asks again."""
@@ -63,26 +74,51 @@ class Track:
             self._waiting.discard(waiting)
             timer.cancel()
 
-    def answer_since(self, seen: int, *, conflicting: bool, ended_before: bool) -> Answer | None:
-        """What an ask that saw `seen` arrivals before it gets; None while it has to go on waiting.
-
-        An idempotency_conflict answers a record, not the call. It belongs to an ask that differs from the first; and a first
-        final answer never belongs to one that differs.
-        """
-        if self.count <= seen or self.latest is None:
-            return None
-        is_conflict = self.latest.code is Code.IDEMPOTENCY_CONFLICT
-        if conflicting:
-            return self.latest if is_conflict or not self.latest.final else self.final if ended_before else None
-        if is_conflict:
-            return None if self.conflicting else self.latest
-        return self.final or self.latest
+    @contextmanager
+    def ask(self, tool: str, arguments: str) -> Iterator[Ask]:
+        """An ask under way, from before its request is published until it is answered."""
+        self.first = self.first or (tool, arguments)
+        ask = Ask(self, differs=self.first != (tool, arguments))
+        self.differing += ask.differs
+        try:
+            yield ask
+        finally:
+            self.differing -= ask.differs
 
     def standing(self) -> Answer | None:
         """What is true as far as is known when nothing new has come: the final answer, or that people or evidence decide."""
         if self.final is not None:
             return self.final
         return self.latest if self.latest is not None and is_open(self.latest) else None
+
+
+class Ask:
+    """One ask: what it gets is what arrives after it began."""
+
+    def __init__(self, track: Track, *, differs: bool) -> None:
+        self.differs = differs
+        self._track, self._seen, self._conflicts, self._gaps = track, track.count, track.conflicts, track.gaps
+        self._ended_before = track.final is not None
+
+    def answer(self) -> Answer | None:
+        """None while it has to go on waiting. A first final answer never belongs to an ask that differs from the first."""
+        track = self._track
+        if self.differs and track.conflicts > self._conflicts:
+            return track.conflict
+        if track.count <= self._seen or track.latest is None:
+            return None
+        if self.differs:
+            return track.latest if not track.latest.final else track.final if self._ended_before else None
+        return track.final or track.latest
+
+    def missed(self) -> bool:
+        """Whether its answer may have come while nobody listened, since this was asked last."""
+        missed, self._gaps = self._track.gaps != self._gaps, self._track.gaps
+        return missed
+
+    def standing(self) -> Answer | None:
+        """What is true of the call as far as is known, when nothing new has come in time."""
+        return None if self.differs else self._track.standing()
 
 
 def is_open(answer: Answer) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import itertools
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 from fourgates.contract.codes import Code
 from fourgates.contract.parts import Origin
 from fourgates.gates.format import Limits, strict_parse
-from fourgates.gates.origins import OriginBook, leaves
+from fourgates.gates.origins import OriginBook
 from fourgates.gates.refusal import Refusal
 
 from .answer import Answer
@@ -25,8 +24,6 @@ TURNS_BYTES = 131_072
 """So much of what the user said travels with each call, the newest turns first; values of older turns count as the model's."""
 MARKS_BYTES = 262_144
 """So much room have the marks; where it does not do, quotes are left out first, then marks: those values are the model's."""
-MARKED_LEAVES = 2_000
-"""Arguments with more values than this are not marked at all, so all of them are the model's: looking for each takes seconds."""
 _LARGE = 8_192
 
 
@@ -60,8 +57,6 @@ async def marks_of(book: OriginBook, raw: str) -> tuple[Origin, ...]:
     """The host's marks of the arguments. `user` and `model` stay away: the validator finds the former, and assumes the latter."""
     arguments = strict_parse(raw, LIMITS)
     if isinstance(arguments, Refusal):
-        return ()
-    if len(list(itertools.islice(leaves(arguments), MARKED_LEAVES + 1))) > MARKED_LEAVES:
         return ()
     # Looking for hundreds of values takes long enough to hold up everything else of the host.
     marks = await asyncio.to_thread(book.mark, arguments) if len(raw) > _LARGE else book.mark(arguments)

@@ -47,6 +47,15 @@ class _Asked:
 
     request: CallRequested
     track: Track
+    budget: float
+
+    def again(self, request: CallRequested, now_ms: int) -> CallRequested:
+        """The same call asked for once more: an event of its own, or its answer would count as told already.
+
+        Its budget begins anew. The first request stands before it in the log and is judged by its own deadline; but a call
+        that people hold must not end because the host asks after it when the first deadline is over.
+        """
+        return dataclasses.replace(request, event_id=ids.random_id(), deadline_ms=now_ms + round(self.budget * 1000))
 
 
 class Run:
@@ -139,39 +148,33 @@ class Run:
             user_turns=newest_turns(self._book.user_turns), intent=self.intent, allowed_actions=self._allowed,
             deadline_ms=self._clock.now_ms() + round(budget * 1000), grant="",
         )  # fmt: skip
-        asked = _Asked(request, self._inbox.track(call_id))
-        asked.track.first = asked.track.first or (tool, raw)
-        if asked.track.first == (tool, raw) or call_id not in self._asked:
-            self._asked[call_id] = asked
+        asked = _Asked(request, self._inbox.track(call_id), budget)
+        self._asked.setdefault(call_id, asked)
         return asked
 
     async def _answer(self, asked: _Asked, request: CallRequested, wait: float | None, *, publish: bool = True) -> Answer:
         """Publishes the request, waits, publishes it again where no answer comes, and gives what there is when time is over."""
         track, clock = asked.track, self._clock
-        conflicting = track.first != (request.tool, request.arguments) and request.kind is RequestKind.CALL
-        ended_before, seen, gaps = track.final is not None, track.count, track.gaps
         end = clock.monotonic() + (self._options.wait_s if wait is None else wait)
         due = clock.monotonic() + (0 if publish else self._patience(track))
-        track.conflicting += conflicting
-        try:
+        reached = not publish
+        with track.ask(asked.request.tool, asked.request.arguments) as ask:
             while True:
-                answer = track.answer_since(seen, conflicting=conflicting, ended_before=ended_before)
+                answer = ask.answer()
                 if answer is not None and not is_open(answer):
                     return self._told(asked, answer)
                 now = clock.monotonic()
-                if track.gaps != gaps:  # its answer may have come while nobody listened
-                    gaps, due = track.gaps, now
+                if ask.missed():
+                    due = now
                 if now >= due and (publish or now < end):
-                    published, publish = await self._publish(request, end - now), False
-                    due = now + (self._patience(track) if published else _PUBLISH_AGAIN_S)
+                    request = asked.again(request, clock.now_ms()) if reached else request
+                    publish, reached = False, await self._publish(request, end - now) or reached
+                    due = now + (self._patience(track) if reached else _PUBLISH_AGAIN_S)
                 elif now >= end:
                     break
                 else:
                     await track.changed(min(end, due) - now, clock)
-        finally:
-            track.conflicting -= conflicting
-        standing = None if conflicting else track.standing()
-        return self._told(asked, standing or no_answer_yet(track.call_id, request.tool_call_id))
+            return self._told(asked, ask.standing() or no_answer_yet(track.call_id, request.tool_call_id))
 
     def _patience(self, track: Track) -> float:
         return self._options.ask_again_s * (_OPEN_PATIENCE if track.latest is not None and is_open(track.latest) else 1)
