@@ -114,7 +114,9 @@ def test_a_namesake_in_another_tenant_is_somebody_else() -> None:
     text = '@id("anna") permit (principal == Fourgates::User::"acme/anna", action, resource);'
     assert permitted(text, principal=HUMAN).policies == ("anna",)
     assert refused(text, principal=dataclasses.replace(HUMAN, tenant="other")).reason == "no_policy"
-    assert refused(text, principal=dataclasses.replace(HUMAN, tenant="acme/anna", subject="x")).reason == "no_policy"
+    odd = '@id("odd") permit (principal == Fourgates::User::"acme/b/c", action, resource);'
+    assert permitted(odd, principal=dataclasses.replace(HUMAN, subject="b/c")).policies == ("odd",)
+    assert refused(odd, principal=dataclasses.replace(HUMAN, tenant="acme/b", subject="c")).reason == "no_policy"
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ class ToolContext:
         value = facts.get(RESOURCE_FACT)
         if not isinstance(value, str) or not value:
             raise NotCarried(f"/{RESOURCE_FACT}", "the facts do not say which resource")
-        return f"{tenant}/{value}"
+        return named(tenant, value)
 
 
 _CONTEXT: dict[str, Any] = {
@@ -135,13 +135,18 @@ def uid(kind: str, name: str) -> dict[str, str]:
     return {"type": f"{NAMESPACE}::{kind}", "id": name}
 
 
+def named(tenant: str, name: str) -> str:
+    """`tenant/name`; a slash inside the tenant is written %2F, so that no two pairs give one id."""
+    return f"{tenant.replace('%', '%25').replace('/', '%2F')}/{name}"
+
+
 def user_uid(who: Principal) -> dict[str, str]:
     """One account of one tenant: a namesake elsewhere is somebody else."""
-    return uid("User", f"{who.tenant}/{who.subject}")
+    return uid("User", named(who.tenant, who.subject))
 
 
 def agent_uid(who: Principal) -> dict[str, str]:
-    return uid("Agent", f"{who.tenant}/{who.agent}")
+    return uid("Agent", named(who.tenant, who.agent))
 
 
 def entities_of(who: Principal, tool: Tool, resource: str) -> list[dict[str, Any]]:
