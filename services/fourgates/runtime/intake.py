@@ -8,7 +8,7 @@ import hashlib
 import random
 import traceback
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import structlog
@@ -83,9 +83,9 @@ class Turns:
     """One at a time for each key, in the order of asking."""
 
     def __init__(self) -> None:
-        self._last: dict[bytes, asyncio.Future[None]] = {}
+        self._last: dict[Hashable, asyncio.Future[None]] = {}
 
-    async def take(self, key: bytes, work: Callable[[], Awaitable[T]]) -> T:
+    async def take(self, key: Hashable, work: Callable[[], Awaitable[T]]) -> T:
         """Runs `work` once those that asked earlier for `key` have ended; without a suspension where there are none."""
         before = self._last.get(key)
         mine = self._last[key] = asyncio.get_running_loop().create_future()
@@ -99,7 +99,7 @@ class Turns:
             else:  # cancelled while waiting: who asked after us still waits for those before us
                 before.add_done_callback(lambda _: self._end(key, mine))
 
-    def _end(self, key: bytes, turn: asyncio.Future[None]) -> None:
+    def _end(self, key: Hashable, turn: asyncio.Future[None]) -> None:
         turn.set_result(None)
         if self._last.get(key) is turn:
             del self._last[key]
@@ -133,19 +133,17 @@ class RecordHandler:
         self._stage, self._opener, self._publisher, self._clock = stage, opener, publisher, clock
         self._producer, self._on_unforeseen = producer, on_unforeseen
         self._metrics = metrics or Metrics()
-        self._turns = Turns()
+        self._openings, self._turns = Turns(), Turns()
         self._in_a_row = 0
         self._ticks_in_a_row = 0
 
     async def process(self, received: Received) -> None:
         """Returns once the record is finished and its offset may be committed. Raises only CancelledError and FatalError."""
         TRACE.set(trace_of(received.headers))
-        try:
-            envelope = await self._retried(self._open(received))
-        except Poison as poison:
-            await self._bury(received, None, poison.reason, poison.detail)
+        envelope = await self._openings.take(received.position.partition, lambda: self._taken_in(received))
+        if isinstance(envelope, Poison):
+            await self._bury(received, None, envelope.reason, envelope.detail)
             return
-        envelope = dataclasses.replace(envelope, folded=self._folded(envelope))
         with self._metrics.seconds.labels(self._stage.name).time():
             await self._turns.take(received.key, lambda: self._judge(received, envelope))
 
@@ -175,6 +173,14 @@ class RecordHandler:
                 raise FatalError(f"{self._ticks_in_a_row} ticks in a row failed: {_where(fault)}") from fault
         else:
             self._ticks_in_a_row = 0
+
+    async def _taken_in(self, received: Received) -> Envelope | Poison:
+        """Opened and folded. In turn: where the schema registry is away, the partition's later records wait as well."""
+        try:
+            envelope = await self._retried(self._open(received))
+        except Poison as poison:
+            return poison
+        return dataclasses.replace(envelope, folded=self._folded(envelope))
 
     def _folded(self, envelope: Envelope) -> Any:
         try:

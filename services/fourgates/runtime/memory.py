@@ -13,6 +13,7 @@ from fourgates.contract.ports import Clock, Envelope, Position, Received, Sink
 from fourgates.contract.seals import RecordOpener, RecordWriter
 from fourgates.contract.topology import BY_NAME, TOPOLOGY
 from fourgates.runtime.metrics import Metrics
+from fourgates.runtime.trace import headers_of
 
 
 @dataclass(slots=True)
@@ -161,6 +162,6 @@ class MemoryPublisher:
 
     async def publish(self, record: Record, partition: int | None = None) -> Position:
         topic, key, value = self._writer.encode(record)
-        position = self._bus.append(topic, key, value, partition)
+        position = self._bus.append(topic, key, value, partition, headers_of(record))
         await asyncio.sleep(0)  # as on a broker, others may run before the acknowledgement is seen
         return position

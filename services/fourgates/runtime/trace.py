@@ -1,10 +1,12 @@
-"""W3C trace context: what a record's headers said travels on with everything that it causes."""
+"""A record's headers: its code, and the W3C trace context, which travels on with everything that a record causes."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 from contextvars import ContextVar
+
+from fourgates.contract.events import Record
 
 Headers = tuple[tuple[str, bytes], ...]
 
@@ -24,3 +26,9 @@ def trace_of(headers: Iterable[tuple[str, bytes]]) -> Headers:
     if not isinstance(state, bytes) or not state or len(state) > _STATE_BYTES:
         return (("traceparent", parent),)
     return (("traceparent", parent), ("tracestate", state))
+
+
+def headers_of(record: Record) -> Headers:
+    """The headers to publish a record with: the trace under way, and its code for who reads no Avro. They prove nothing."""
+    code = getattr(record, "code", "")
+    return (*TRACE.get(), ("code", str(code).encode())) if code else TRACE.get()

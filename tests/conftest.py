@@ -1,0 +1,50 @@
+"""One real broker for the whole session, started when the first test asks for it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Coroutine, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from fourgates.runtime.local_broker import LocalBroker, kafka_available
+from fourgates.runtime.topics import create_topics
+from support.kafka import fresh_topics
+
+T = TypeVar("T")
+LIBS = Path(__file__).resolve().parents[1] / "build" / "kafka-libs"
+
+
+def _finish(work: Coroutine[Any, Any, T]) -> T:
+    """Runs it in a loop of its own, in this thread: Linux would end the broker together with another one."""
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(work)
+    finally:
+        loop.close()
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
+    """The session's broker with all topics. Tests that kill or pause a broker start one of their own."""
+    if (reason := kafka_available(LIBS)) is not None:
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"the tests on Kafka must run here: {reason}")
+        pytest.skip(reason)
+    broker = LocalBroker(tmp_path_factory.mktemp("kafka"), libs=LIBS)
+    try:
+        _finish(broker.start())
+        _finish(create_topics(broker.bootstrap))
+        yield broker
+    finally:
+        _finish(broker.stop())
+
+
+@pytest.fixture
+def fresh_kafka(kafka: LocalBroker) -> LocalBroker:
+    """The session's broker with empty topics."""
+    _finish(fresh_topics(kafka.bootstrap))
+    return kafka
