@@ -1,0 +1,174 @@
+"""The service's own view of the approvals log: the fold, and the words behind it for people to read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from fourgates.contract.events import ApprovalEvent, ApprovalKind, Held, Requested
+from fourgates.contract.parts import Principal
+from fourgates.contract.ports import Envelope, Following, Log
+from fourgates.contract.topology import APPROVALS
+from fourgates.gates.approval import ApprovalFold, HoldChange, HoldState, Objection, objection_to_person
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One decision as it stands in the log."""
+
+    person: str
+    verdict: str
+    reason: str
+    tell_model: bool
+    at_ms: int
+    counted: bool
+
+
+@dataclass
+class HoldView:
+    """Everything about one hold that a person may read."""
+
+    state: HoldState
+    held: Held
+    requested: Requested | None = None
+    requested_id: str = ""
+    requested_at: int = -1
+    """Offset of the Requested."""
+    said: list[Said] = field(default_factory=list)
+
+    @cached_property
+    def shown(self) -> dict[str, Any]:
+        """What people see, as data; only to be asked for once there is a Requested."""
+        assert self.requested is not None
+        return dict(json.loads(self.requested.shown))
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the fold made of a record that somebody waited for."""
+
+    change: HoldChange
+    time_ms: int
+
+
+def may_see(hold: HoldState, who: Principal) -> bool:
+    """Only the tenant and the group that could decide; the person who asked may look, not decide."""
+    return objection_to_person(hold, who) in (None, Objection.REQUESTER)
+
+
+class ApprovalView:
+    """Follows all approvals. Everything that the service says comes from here."""
+
+    def __init__(self, log: Log, proven: Callable[[Envelope], bool]) -> None:
+        self._log = log
+        self._fold = ApprovalFold(proven)
+        self._views: dict[str, HoldView] = {}
+        self._awaited: dict[str, asyncio.Future[Seen]] = {}
+        self._listeners: set[_Listener] = set()
+        self._following: Following | None = None
+        self.ready = False
+
+    async def start(self) -> None:
+        """Returns once everything that is in the log has been read."""
+        self._following = await self._log.follow(APPROVALS, self._take)
+        await self._following.reached_end()
+        self.ready = True
+
+    async def close(self) -> None:
+        self.ready = False
+        for listener in self._listeners:
+            listener.end()
+        if self._following is not None:
+            await self._following.close()
+
+    def _take(self, envelope: Envelope) -> None:
+        change = self._fold.apply(envelope)
+        entry: ApprovalEvent = envelope.record
+        if change.after is not None:
+            self._note(envelope, change, change.after)
+        if (waiting := self._awaited.pop(entry.event_id, None)) is not None and not waiting.done():
+            waiting.set_result(Seen(change, envelope.time_ms))
+        if change.counted:
+            for listener in self._listeners:
+                listener.tell(change.hold_id)
+
+    def _note(self, envelope: Envelope, change: HoldChange, state: HoldState) -> None:
+        entry: ApprovalEvent = envelope.record
+        offset, time_ms = envelope.position.offset, envelope.time_ms
+        view = self._views.get(state.hold_id)
+        if view is None:
+            assert entry.held is not None  # a hold is first known by its Held
+            view = self._views[state.hold_id] = HoldView(state, entry.held)
+        view.state = state
+        if entry.kind is ApprovalKind.REQUESTED and change.counted:
+            view.requested, view.requested_id, view.requested_at = entry.requested, entry.event_id, offset
+        elif entry.kind is ApprovalKind.DECIDED and entry.decided is not None:
+            said = entry.decided
+            view.said.append(Said(said.principal.person, said.verdict, said.reason, said.tell_model, time_ms, change.counted))
+
+    def find(self, hold_id: str) -> HoldView | None:
+        return self._views.get(hold_id)
+
+    def open_for(self, who: Principal) -> list[HoldView]:
+        """What waits for this person's group, the riskiest first, then the one that ends first."""
+        risks = ("destructive", "write", "read")
+        mine = [self._views[h.hold_id] for h in self._fold.open_holds() if h.shown_digest and may_see(h, who)]
+        return sorted(mine, key=lambda v: (risks.index(v.held.call.risk), v.state.expires_ms or 0, v.state.held_ms))
+
+    def ended_for(self, who: Principal, most: int) -> list[HoldView]:
+        """What this person's group was asked and is not asked any more, newest first."""
+        ended = [v for v in self._views.values() if v.state.ended_ms and v.requested is not None and may_see(v.state, who)]
+        return sorted(ended, key=lambda v: -v.state.ended_ms)[:most]
+
+    @contextmanager
+    def awaiting(self, event_id: str) -> Iterator[asyncio.Future[Seen]]:
+        """What the fold makes of the record with this id, to be asked for before it is published."""
+        future = self._awaited[event_id] = asyncio.get_running_loop().create_future()
+        try:
+            yield future
+        finally:
+            self._awaited.pop(event_id, None)
+            future.cancel()
+
+    async def changes(self, who: Principal) -> AsyncIterator[str]:
+        """Ids of holds of which something has changed, for this person; ends with the service. Slow readers miss nothing:
+        what changes several times meanwhile is told once."""
+        listener = _Listener()
+        self._listeners.add(listener)
+        try:
+            async for hold_id in listener:
+                if may_see(self._views[hold_id].state, who):
+                    yield hold_id
+        finally:
+            self._listeners.discard(listener)
+
+
+class _Listener:
+    """What one reader has not been told yet."""
+
+    def __init__(self) -> None:
+        self._news: dict[str, None] = {}
+        self._arrived = asyncio.Event()
+        self._ended = False
+
+    def tell(self, hold_id: str) -> None:
+        self._news[hold_id] = None
+        self._arrived.set()
+
+    def end(self) -> None:
+        self._ended = True
+        self._arrived.set()
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        while not self._ended:
+            await self._arrived.wait()
+            self._arrived.clear()
+            while self._news and not self._ended:
+                hold_id = next(iter(self._news))
+                del self._news[hold_id]
+                yield hold_id
