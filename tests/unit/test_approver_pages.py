@@ -298,6 +298,7 @@ async def test_doubt_offers_its_own_words(world: Waiting, worker: MemoryWorker, 
     await world.settle(worker)
     page = await ben.get(f"/holds/{D}")
     assert 'value="committed"' in page.text and 'value="approve"' not in page.text and "attempted 1 time." in text_of(page)
+    assert "What will happen" not in text_of(page)
     assert (await decide(ben, D, verdict="committed")).status_code == 303
     assert "Resolved as committed" in text_of(await ben.get(f"/holds/{D}"))
 

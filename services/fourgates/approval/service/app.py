@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
+from starlette.middleware.body_limit import RequestBodyLimitMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -115,7 +116,7 @@ def build_app(ports: ServicePorts, settings: ServiceSettings, issue: Callable[[s
         middleware=[
             Middleware(BrowserGuard),
             Middleware(TrustedHostMiddleware, allowed_hosts=settings.hosts, www_redirect=False),
+            Middleware(RequestBodyLimitMiddleware, max_body_size=BODY_LIMITS.bytes),
         ],
         lifespan=lifespan,
-        max_body_size=BODY_LIMITS.bytes,
     )
