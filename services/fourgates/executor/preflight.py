@@ -91,8 +91,10 @@ class Preflight:
         if isinstance(permit, Refusal):
             return permit
         shown = next((v.preview_digest for v in cleared.verdicts if v.gate is Gate.WAITER), "")
+        if not shown:  # people said yes without a preview, and saw that there was none
+            return None
         now = await take_preview(tool, cleared.call, tool.facts_timeout.total_seconds())
-        if now.fault and shown:
+        if now.fault:
             return Refusal(Code.UNAVAILABLE, "preview_unavailable", detail={"fault": now.fault})
         if now.digest != shown:
             return Refusal(Code.APPROVAL_EFFECT_CHANGED, "preview_changed")

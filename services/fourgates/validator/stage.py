@@ -83,6 +83,19 @@ class ValidatorStage(BaseStage):
         call = _call(request, who, gate.tool, arguments, envelope.time_ms)
         return (await self._judge(envelope, gate, call, arguments),)
 
+    def last_word(self, envelope: Envelope) -> Emit | None:
+        """Refused(internal) for a request that our own code failed on; nobody is answered where the request proves nothing."""
+        request: CallRequested = envelope.record
+        try:
+            who = self._grants.open(request, envelope.raw, envelope.time_ms)
+            if isinstance(who, Refusal):
+                return None
+            _own_call(request, who)
+        except Poison:
+            return None
+        about = _about(request, who, self._gates.get(request.tool))
+        return self._emits.refused(envelope, about, Refusal(Code.INTERNAL, "unforeseen"))
+
     async def _judge(self, envelope: Envelope, gate: ToolGate, call: Call, arguments: dict[str, Any]) -> Emit:
         """Gate 2: facts, rules, origins. `now` of the rules is the request's broker time."""
         about = _about(envelope.record, call.principal, gate, call.args_digest)
