@@ -23,7 +23,7 @@ from fourgates.catalog.keywords import step
 from fourgates.contract.errors import ConfigurationError
 from fourgates.contract.parts import Breach, Origin
 from fourgates.gates.shape import arguments_shape, free_keys
-from fourgates.gates.words import QUOTE_CHARS, Words, leaves
+from fourgates.gates.words import QUOTE_CHARS, Needle, Words, leaves
 
 __all__ = ["OriginBook", "breaches_of", "check_contract", "defaults_of", "leaves", "recompute"]
 
@@ -70,14 +70,14 @@ class OriginBook:
         return tuple(self._marked(count, pointer, leaf) for count, (pointer, leaf) in enumerate(leaves(arguments)))
 
     def _marked(self, count: int, pointer: str, leaf: Any) -> Origin:
-        said = _turns(self.user_turns)
-        if count < said.patience and said.hold(leaf):
+        said, needle = _turns(self.user_turns), Needle(leaf)
+        if count < said.patience and said.hold(needle):
             return Origin(pointer=pointer, origin=USER)
         best: Origin | None = None
         for source, origin, words in self._seen:
             if (best is not None and origin != HOST) or count >= words.patience:
                 continue
-            quote = words.quote_of(leaf)
+            quote = words.quote_of(needle)
             if quote is not None:
                 best = Origin(pointer=pointer, origin=origin, source=source, quote=quote)
                 if origin == HOST:

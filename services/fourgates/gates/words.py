@@ -31,6 +31,31 @@ def leaves(value: Any, pointer: str = "") -> Iterator[tuple[str, Any]]:
             yield where, each
 
 
+class Needle:
+    """A value in the spellings by which it is looked for, worked out once however many texts are searched."""
+
+    def __init__(self, leaf: Any) -> None:
+        self.leaf = leaf
+        self.text = leaf if isinstance(leaf, str) and spelling.BREAK not in leaf else None
+
+    @cached_property
+    def spelled(self) -> tuple[str, bool]:
+        """(the normalised value, whether it must stand there exactly so)."""
+        assert self.text is not None
+        value = spelling.bare(spelling.folded(self.text))
+        if len(value) <= 2 or spelling.disguised(self.text):
+            return spelling.bare(spelling.exact(self.text)), True
+        return value, False
+
+    @cached_property
+    def number(self) -> Decimal | None:
+        return spelling.number_of(self.leaf)
+
+    @cached_property
+    def moment(self) -> spelling.Moment | None:
+        return spelling.moment_of(self.leaf) if isinstance(self.leaf, str) else None
+
+
 class Words:
     """Texts in which values are looked for."""
 
@@ -57,7 +82,7 @@ class Words:
         return frozenset(islice(spelling.times_in(self._flat), _NAMED))
 
     def hold(self, leaf: Any) -> bool:
-        """Whether the leaf stands here, as a whole token or in another common spelling."""
+        """Whether the leaf (or its Needle) stands here, as a whole token or in another common spelling."""
         return self._place(leaf) is not None
 
     def quote_of(self, leaf: Any) -> str | None:
@@ -65,28 +90,28 @@ class Words:
         place = self._place(leaf)
         if place is None:
             return None
-        if place[0] is self._flat and isinstance(leaf, str):
-            written = re.search(r"\s+".join(re.escape(word) for word in leaf.split()), self.raw, re.IGNORECASE)
+        value = leaf.leaf if isinstance(leaf, Needle) else leaf
+        if place[0] is self._flat and isinstance(value, str):
+            written = re.search(r"\s+".join(re.escape(word) for word in value.split()), self.raw, re.IGNORECASE)
             if written:
                 return _around(self.raw, written.start(), written.end() - written.start())
         return _around(*place)
 
     def _place(self, leaf: Any) -> tuple[str, int, int] | None:
         """(the normalised text it was found in, where, how long)."""
-        if leaf is None or isinstance(leaf, bool) or not self._flat:
+        needle = leaf if isinstance(leaf, Needle) else Needle(leaf)
+        if needle.leaf is None or isinstance(needle.leaf, bool) or not self._flat:
             return None
-        if isinstance(leaf, str) and spelling.BREAK not in leaf:
-            value = spelling.bare(spelling.folded(leaf))
-            text = self._flat
-            if len(value) <= 2 or spelling.disguised(leaf):
-                text, value = self._exact, spelling.bare(spelling.exact(leaf))
+        if needle.text is not None:
+            value, exactly = needle.spelled
+            text = self._exact if exactly else self._flat
             at = spelling.find_whole(text, value)
             if at >= 0:
                 return text, at, len(value)
-        number = spelling.number_of(leaf)
+        number = needle.number
         if number is not None:
             return (self._flat, self._numbers[number], 1) if number in self._numbers else None
-        moment = spelling.moment_of(leaf) if isinstance(leaf, str) else None
+        moment = needle.moment
         if moment is not None and moment.days <= self._days.keys() and moment.times <= self._times:
             return self._flat, min((self._days[day] for day in moment.days), default=0), 1
         return None
