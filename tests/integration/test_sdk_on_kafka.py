@@ -53,6 +53,7 @@ class Pipeline:
 
 @pytest.fixture
 def settings(kafka: LocalBroker, tmp_path: Path) -> SdkSettings:
+    DevKeys.load(tmp_path / "keys")
     return SdkSettings(bootstrap=kafka.bootstrap, home=tmp_path, ask_again_s=60)
 
 

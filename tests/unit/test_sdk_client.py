@@ -100,16 +100,20 @@ def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp
     """S2"""
     for name, value in {"BOOTSTRAP": "127.0.0.1:1", "WAIT_S": "3", "TOKEN": "a-secret", "HOME": str(tmp_path)}.items():
         monkeypatch.setenv(f"FOURGATES_{name}", value)
+    DevKeys.load(tmp_path / "keys")
     found = SdkSettings()
     assert (found.bootstrap, found.wait_s, found.home) == ("127.0.0.1:1", 3.0, tmp_path)
     assert "a-secret" not in repr(found)
     assert isinstance(Client.from_env(), Client)
 
 
-def test_development_keys_are_made_where_the_environment_is_development(tmp_path: Path) -> None:
-    """P1"""
-    Client.from_env(settings(tmp_path))
-    assert DevKeys.load(tmp_path / "keys").validator_public()
+def test_development_keys_are_found_and_never_made(tmp_path: Path) -> None:
+    """P1: keys of its own would fit no pipeline, and every request would be a dead letter."""
+    with pytest.raises(ConfigurationError, match=r"fourgates up.*FOURGATES_HOME"):
+        Client.from_env(settings(tmp_path))
+    assert not (tmp_path / "keys").exists()
+    DevKeys.load(tmp_path / "keys")
+    assert isinstance(Client.from_env(settings(tmp_path)), Client)
 
 
 @pytest.mark.parametrize(

@@ -153,6 +153,15 @@ class DevKeys:
                 raise ConfigurationError(f"keys folder {folder}: cannot make development keys there ({fault.strerror})") from None
         return Keyring.from_file(path)
 
+    @staticmethod
+    def found(folder: Path) -> Keyring:
+        """The keyring that is there. ConfigurationError where none is: new keys would fit nobody else's."""
+        if not (folder / _FILE).exists():
+            raise ConfigurationError(
+                f"there are no development keys in {folder}: start `fourgates up` first, and set FOURGATES_HOME to its folder"
+            )
+        return Keyring.from_file(folder / _FILE)
+
 
 def _create(path: Path, text: str) -> None:
     """Writes a new file of mode 0600 whole or not at all; leaves one that another process made meanwhile as it is."""

@@ -97,7 +97,7 @@ def _keyring(settings: SdkSettings) -> Keyring:
         return Keyring.from_file(settings.keys_file)
     addresses = [address.strip() for address in settings.bootstrap.split(",")]
     require_development(settings.environment, [*addresses, *([settings.registry_url] if settings.registry_url else [])])
-    return DevKeys.load(settings.home / "keys")
+    return DevKeys.found(settings.home / "keys")
 
 
 def _registry(settings: SdkSettings) -> SchemaRegistry:
