@@ -14,7 +14,7 @@ from support.premises import in_process
 
 
 async def test_every_scene_of_the_story_comes_out_as_it_should(tmp_path: Path) -> None:
-    """S1, S4: the same bodies that `make demo` plays among real processes."""
+    """S1, S4, R6: the same bodies that `make demo` plays among real processes."""
     async with in_process(tmp_path) as (premises, _):
         outcome = await tell(premises, Silent(), None)
     assert outcome.differences == []
