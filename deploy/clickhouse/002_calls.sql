@@ -126,9 +126,17 @@ FROM
             h.hold_reason AS hold_reason, h.approver_group AS approver_group, h.quorum AS quorum, h.args_digest AS args_digest,
             h.tool_version AS tool_version, h.expires_ms AS expires_ms, h.held_at AS held_at, h.shown_at AS shown_at,
             h.shown_digest AS shown_digest, h.preview_digest AS preview_digest,
-            e.kind = 'Expired' AND toUnixTimestamp64Milli(e.at) >= h.expires_ms AS expires,
-            e.kind = 'Decided' AND e.shown_digest = h.shown_digest AND e.offset > h.shown_offset
-                AND (h.expires_ms = 0 OR toUnixTimestamp64Milli(e.at) < h.expires_ms) AS counts
+            toUnixTimestamp64Milli(e.at) AS at_ms,
+            e.kind = 'Expired' AND h.expires_ms != 0 AND at_ms >= h.expires_ms AS expires,
+            -- by a person of the group, not the asker's own, on what was shown, in time
+            e.kind = 'Decided'
+                AND e.agent = '' AND NOT e.service AND e.person NOT IN ('', h.asker) AND e.tenant = h.tenant
+                AND has(e.groups, h.approver_group)
+                AND e.offset > h.shown_offset AND e.shown_digest = h.shown_digest
+                AND (h.expires_ms = 0 OR at_ms < h.expires_ms)
+                AND multiIf(
+                    h.hold_reason = 'in_doubt', e.verdict = 'committed' OR (e.verdict = 'not_applied' AND at_ms >= h.not_before_ms),
+                    e.verdict = 'deny' OR (e.verdict = 'approve' AND h.approvable)) AS counts
         FROM fourgates.records AS e
         INNER JOIN
         (
@@ -144,12 +152,15 @@ FROM
                 argMinIf(quorum, offset, kind = 'Held') AS quorum,
                 argMinIf(args_digest, offset, kind = 'Held') AS args_digest,
                 argMinIf(tool_version, offset, kind = 'Held') AS tool_version,
+                argMinIf(person, offset, kind = 'Held') AS asker,
+                argMinIf(not_before_ms, offset, kind = 'Held') AS not_before_ms,
                 argMinIf(expires_ms, offset, kind = 'Held') AS expires_ms,
                 minIf(at, kind = 'Held') AS held_at,
                 minOrNullIf(at, kind = 'Requested') AS shown_at,
                 ifNull(minOrNullIf(offset, kind = 'Requested'), 9223372036854775807) AS shown_offset,
                 argMinIf(shown_digest, offset, kind = 'Requested') AS shown_digest,
-                argMinIf(preview_digest, offset, kind = 'Requested') AS preview_digest
+                argMinIf(preview_digest, offset, kind = 'Requested') AS preview_digest,
+                argMinIf(approvable, offset, kind = 'Requested') AS approvable
             FROM fourgates.records
             WHERE topic = 'approvals' AND record = 'ApprovalEvent'
             GROUP BY hold_id

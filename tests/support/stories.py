@@ -25,8 +25,8 @@ from fourgates.contract.events import (
     LedgerEntry,
     LedgerKind,
     Record,
-    RequestKind,
     Requested,
+    RequestKind,
 )
 from fourgates.contract.observation import Observation
 from fourgates.contract.partition import partition_of

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import hmac
 from pathlib import Path
 
 from starlette.applications import Starlette
 
+from fourgates.audit.door import LOOPBACK_HOSTS, build_door
+from fourgates.audit.migrations import migrate, migrations_in
+from fourgates.audit.reading import Readers
+from fourgates.audit.redactions import Redactions, kinds_in
+from fourgates.audit.rows import RowMaker
+from fourgates.audit.settings import DoorSettings, SinkSettings, StoreSettings
+from fourgates.audit.sink import AuditSink, Inserts
+from fourgates.audit.store import Connect, Store, connector
+from fourgates.catalog import Catalog
 from fourgates.contract.errors import ConfigurationError
 from fourgates.contract.ports import Clock, Publisher
 from fourgates.contract.seals import RecordOpener
+from fourgates.gates.redaction import prove
 
-from .door import LOOPBACK_HOSTS, build_door
-from .migrations import migrate, migrations_in
-from .reading import Readers
-from .redactions import Redactions
-from .rows import RowMaker
-from .settings import DoorSettings, SinkSettings, StoreSettings
-from .sink import AuditSink, Inserts
-from .store import Connect, Store, connector
-
-__all__ = ["build_query_door", "build_sink", "connector", "open_store"]
+__all__ = ["build_query_door", "build_rows", "build_sink", "open_store"]
 
 
 def open_store(settings: StoreSettings, migrations: Path) -> tuple[Store, Connect]:
@@ -38,18 +40,20 @@ def open_store(settings: StoreSettings, migrations: Path) -> tuple[Store, Connec
 
 
 def build_sink(
-    store: Inserts,
-    opener: RecordOpener,
-    redactions: Redactions,
-    digest_key: bytes,
-    publisher: Publisher,
-    clock: Clock,
-    producer: str,
-    settings: SinkSettings | None = None,
+    store: Inserts, rows: RowMaker, publisher: Publisher, clock: Clock, producer: str, settings: SinkSettings | None = None
 ) -> AuditSink:
-    """The sink. `digest_key` keys the digests of arguments; it is the deployment's and must stay the same."""
-    rows = RowMaker(opener, redactions, digest_key)
+    """The sink, to be run on the Batches of its group. Raises ConfigurationError where the redaction does not prove itself."""
+    prove()
     return AuditSink(store, rows, publisher, clock, producer, settings or SinkSettings())
+
+
+def build_rows(opener: RecordOpener, key: bytes, catalog: Catalog | None) -> RowMaker:
+    """What makes rows. `key` is the placeholder key: with another one digests in the store no longer compare.
+
+    Without a catalog every tool counts as unknown, and all kinds of personal data are redacted.
+    """
+    kinds_of = kinds_in(catalog) if catalog is not None else lambda tool: None
+    return RowMaker(opener, Redactions(key, kinds_of), hmac.digest(key, b"fourgates.audit.digest.v1", "sha256"))
 
 
 def build_query_door(connect: Connect, token: str, settings: DoorSettings) -> tuple[Starlette, Readers]:

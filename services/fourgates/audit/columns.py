@@ -19,10 +19,10 @@ _TEXT = (
 )  # fmt: skip
 _NUMBERS = (
     "partition", "offset", "at", "cause_partition", "cause_offset", "value_bytes", "deadline_ms", "quorum", "expires_ms",
-    "amount", "started_ms", "duration_ms", "output_bytes", "redactions", "origin_partition", "origin_offset",
+    "not_before_ms", "amount", "started_ms", "duration_ms", "output_bytes", "redactions", "origin_partition", "origin_offset",
 )  # fmt: skip
-_FLAGS = ("final", "truncated", "replayed")
-_LISTS = ("rules", "policies", "obligations", "approvers")
+_FLAGS = ("service", "approvable", "final", "truncated", "replayed")
+_LISTS = ("groups", "rules", "policies", "obligations", "approvers")
 
 EMPTY: Row = {
     **dict.fromkeys(_TEXT, ""),

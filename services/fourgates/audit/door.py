@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from .reading import Readers, TooManyQueries
-from .statement import StatementRefused
+from fourgates.audit.reading import Readers, TooManyQueries
+from fourgates.audit.statement import StatementRefused
 
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
 _TRANSPORT = frozenset({

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from .store import Query
-from .telling import tell
+from fourgates.audit.store import Query
+from fourgates.audit.telling import tell
 
 Row: TypeAlias = dict[str, Any]
 

@@ -1,4 +1,8 @@
-"""What each record says, as column values and a body, not yet redacted. Never grants, seals, results or dead payloads."""
+"""What each record says, as column values and a body, not yet redacted. Never grants, seals, results or dead payloads.
+
+`body` holds what our own stages made up (verdicts, claims, numbers), `foreign` what users, models, tools and hosts said: only
+the latter needs a redactor, which is most of a row's cost.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +37,7 @@ _CODES = {code.value: info for code, info in CODES.items()}
 
 
 def fields_of(record: Record, digest: Digest) -> Values:
-    """The columns that this record fills, `body` among them as a JSON value."""
+    """The columns that this record fills; beside them `body` and `foreign`, both JSON objects."""
     return _BY_CLASS[type(record).__name__](record, digest)
 
 
@@ -43,7 +47,7 @@ def _requested(record: CallRequested, digest: Digest) -> Values:
         "tool_call_id": _cut(record.tool_call_id), "tool": _cut(record.tool), "intent": record.intent,
         "arguments": record.arguments[:RAW_ARGUMENTS_CHARS], "args_digest": digest(record.arguments),
         "deadline_ms": record.deadline_ms,
-        "body": {
+        "foreign": {
             "user_turns": list(record.user_turns), "origins": _origins(record.origins),
             "allowed_actions": _list(record.allowed_actions),
         },
@@ -53,10 +57,10 @@ def _requested(record: CallRequested, digest: Digest) -> Values:
 def _validated(record: CallValidated, digest: Digest) -> Values:
     return _call(record.call, digest) | _why(record.verdicts) | {
         "kind": "validated",
-        "body": {
-            "facts": json_or_text(record.facts), "facts_ms": record.facts_ms, "breaches": _breaches(record.breaches),
+        "body": {"facts_ms": record.facts_ms, "verdicts": _verdicts(record.verdicts, digest)},
+        "foreign": {
+            "facts": json_or_text(record.facts), "breaches": _breaches(record.breaches),
             "origins": _origins(record.call.origins), "allowed_actions": _list(record.call.allowed_actions),
-            "verdicts": _verdicts(record.verdicts, digest),
         },
     }  # fmt: skip
 
@@ -67,24 +71,26 @@ def _approval(record: ApprovalEvent, digest: Digest) -> Values:
         values |= _call(held.call, digest) | _why(held.verdicts)
         values |= {
             "hold_id": record.event_id, "hold_reason": held.reason.value, "approver_group": held.group, "quorum": held.quorum,
-            "expires_ms": held.expires_ms or 0, "claim_id": held.claim_id,
+            "expires_ms": held.expires_ms or 0, "not_before_ms": held.not_before_ms, "claim_id": held.claim_id,
         }  # fmt: skip
-        values["body"] = {
+        values["body"] = {"supersedes": _claims(held.supersedes), "attempts": held.attempts}
+        values["foreign"] = {
             "detail": json_or_text(held.detail), "facts": json_or_text(held.facts), "breaches": _breaches(held.breaches),
-            "not_before_ms": held.not_before_ms, "supersedes": _claims(held.supersedes), "attempts": held.attempts,
         }  # fmt: skip
     if (requested := record.requested) is not None:
         values |= {
             "shown_digest": digest(requested.shown_digest), "preview_digest": _keyed(requested.preview_digest, digest),
+            "approvable": requested.approvable,
         }  # fmt: skip
-        values["body"] = {"shown": json_or_text(requested.shown), "approvable": requested.approvable}
+        values["foreign"] = {"shown": json_or_text(requested.shown)}
     if (decided := record.decided) is not None:
         who = decided.principal
         values |= {
             "verdict": decided.verdict, "shown_digest": digest(decided.shown_digest),
-            "tenant": who.tenant, "subject": who.subject, "person": who.person,
+            "tenant": who.tenant, "subject": who.subject, "person": who.person, "agent": who.agent, "service": who.service,
+            "groups": list(who.groups),
         }  # fmt: skip
-        values["body"] = {"words": decided.reason, "tell_model": decided.tell_model, "groups": list(who.groups)}
+        values["body"], values["foreign"] = {"tell_model": decided.tell_model}, {"words": decided.reason}
     return values
 
 
@@ -121,12 +127,12 @@ def _ledger(record: LedgerEntry, digest: Digest) -> Values:
     if record.kind is LedgerKind.FINISHED:
         values["state_change"] = record.state_change
         values["output_bytes"] = record.result.size if record.result else 0
-    body: Values = {"detail": json_or_text(record.detail)}
-    if record.faults:
-        body["faults"] = [{"field": fault.field, "reason": fault.reason} for fault in record.faults]
     if record.kind is LedgerKind.CLAIMED:
-        body |= {"lease_ms": record.lease_ms, "verdicts": _verdicts(record.verdicts, digest)}
-    values["body"] = body
+        values["body"] = {"lease_ms": record.lease_ms, "verdicts": _verdicts(record.verdicts, digest)}
+    foreign: Values = {} if record.detail == "{}" else {"detail": json_or_text(record.detail)}
+    if record.faults:
+        foreign["faults"] = [{"field": fault.field, "reason": fault.reason} for fault in record.faults]
+    values["foreign"] = foreign
     return values
 
 
@@ -140,7 +146,7 @@ def _effect(record: EffectEntry, digest: Digest) -> Values:
 
 def _control(record: Control, digest: Digest) -> Values:
     return {
-        "kind": record.kind.value, "reason": record.reason, "person": record.by, "body": {"subject": record.subject},
+        "kind": record.kind.value, "reason": record.reason, "person": record.by, "foreign": {"subject": record.subject},
     }  # fmt: skip
 
 
@@ -153,7 +159,7 @@ def _completed(record: CallCompleted, digest: Digest) -> Values:
         "reason": str(told.get("reason", "")), "field": str(told.get("field", "")), "sentence": str(told.get("message", "")),
         "replayed": told.get("replayed") is True, "observation": record.observation,
         "observation_digest": digest(record.observation), "output_bytes": record.output_bytes, "truncated": record.truncated,
-        "redactions": record.redactions, "body": {},
+        "redactions": record.redactions,
     }  # fmt: skip
 
 
@@ -176,7 +182,8 @@ def _call(call: Call, digest: Digest) -> Values:
     who = call.principal
     return {
         "call_id": call.call_id, "run_id": call.run_id, "tool_call_id": call.tool_call_id, "tenant": who.tenant,
-        "subject": who.subject, "person": who.person, "agent": who.agent, "tool": call.tool,
+        "subject": who.subject, "person": who.person, "agent": who.agent, "service": who.service,
+        "groups": list(who.groups), "tool": call.tool,
         "tool_version": call.tool_version, "risk": call.risk.value, "intent": call.intent, "arguments": call.arguments,
         "args_digest": _keyed(call.args_digest, digest), "effect_key": _effect_key(call.effect_key, digest),
         "deadline_ms": call.deadline_ms,

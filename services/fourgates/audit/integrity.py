@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .store import Query
+from fourgates.audit.store import Query
 
 LONGEST_DEADLINE_SECONDS = 3_600
 """Calls whose last sign is younger are left out: they may still be on their way."""

@@ -7,9 +7,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from fourgates.audit.store import Store
 from fourgates.contract.errors import ConfigurationError
-
-from .store import Store
 
 _NAME = re.compile(r"(\d{3})_\w+\.sql")
 _TABLE = """

@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .settings import ReadLimits
-from .statement import Gatekeeper, StatementRefused
-from .store import Client, Connect, reading_client
+from fourgates.audit.settings import ReadLimits
+from fourgates.audit.statement import Gatekeeper, StatementRefused
+from fourgates.audit.store import Client, Connect, reading_client
 
 _NORMALISE = "SELECT formatQuerySingleLine({statement:String})"
 _TABLE_FUNCTIONS = "SELECT name FROM system.table_functions"

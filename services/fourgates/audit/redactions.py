@@ -1,76 +1,74 @@
-"""Which redactor cleans what lands in the store: secrets always, personal data as the tool's contract names it."""
+"""What lands in the store is redacted: secrets always, personal data as the tool's contract names it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
+
+from fourgates.catalog import Catalog
+from fourgates.gates.redaction import Redactor
+from fourgates.gates.redaction_patterns import PERSONAL
 
 KindsOf: TypeAlias = Callable[[str], Sequence[str] | None]
 """The kinds of personal data that a tool's contract names; None for a tool that nobody knows."""
-_CACHED_CHARS, _CACHED_TEXTS = 4_096, 4_096
+_REMEMBERED_CHARS, _REMEMBERED_TEXTS = 4_096, 8_192
 
 
-class Redacted(Protocol):
-    """A text, and how many places in it were redacted."""
+def kinds_in(catalog: Catalog) -> KindsOf:
+    """As the catalog's contracts say."""
 
-    @property
-    def text(self) -> str: ...
+    def kinds_of(tool: str) -> Sequence[str] | None:
+        known = catalog.get(tool)
+        return None if known is None else known.redact
 
-
-class Redacts(Protocol):
-    """The part of `gates.redaction.Redactor` that the audit needs."""
-
-    def redact(self, text: str) -> Redacted: ...
-
-    def redact_json(self, value: Any) -> Any: ...
+    return kinds_of
 
 
 class Clean:
-    """Redacts with one redactor. A call's arguments travel in five records or so, hence the small memory."""
+    """Redacts what one call's records say. Texts in which nothing was found are remembered: a call travels in five records."""
 
-    def __init__(self, redactor: Redacts) -> None:
-        self._redactor = redactor
-        self._known: dict[str, str] = {}
+    def __init__(self, redactor: Redactor, harmless: dict[str, str]) -> None:
+        self._redactor, self._harmless = redactor, harmless
 
     def text(self, said: str) -> str:
-        return encodable(self._redactor.redact(said).text)
-
-    def json_text(self, said: str) -> str:
-        """JSON text redacted by its structure; any other text as text."""
-        known = self._known.get(said)
+        """Text redacted; JSON text by its structure."""
+        known = self._harmless.get(said)
         if known is not None:
             return known
-        try:
-            value = json.loads(said)
-        except (ValueError, RecursionError):
-            return self.text(said)
-        clean = self.value_text(value)
-        if len(said) <= _CACHED_CHARS:
-            if len(self._known) >= _CACHED_TEXTS:
-                del self._known[next(iter(self._known))]
-            self._known[said] = clean
-        return clean
+        redacted = self._redactor.redact(said)
+        shown = encodable(redacted.text)
+        if not redacted.count and len(said) <= _REMEMBERED_CHARS:
+            if len(self._harmless) >= _REMEMBERED_TEXTS:
+                del self._harmless[next(iter(self._harmless))]
+            self._harmless[said] = shown
+        return shown
 
-    def value_text(self, value: Any) -> str:
-        """A JSON value, redacted, as compact JSON."""
-        return encodable(json.dumps(self._redactor.redact_json(value), ensure_ascii=False, separators=(",", ":")))
+    def value(self, value: dict[str, Any]) -> dict[str, Any]:
+        """A JSON object, redacted."""
+        shown = self._redactor.redact_json(value)[0]
+        return shown if isinstance(shown, dict) else {"redacted": shown}
 
 
 class Redactions:
-    """The redactor of each tool. A tool that nobody knows gets the strictest: all kinds."""
+    """The redactor of each call. A tool that nobody knows gets the strictest: all kinds.
 
-    def __init__(self, redactor: Callable[[tuple[str, ...]], Redacts], kinds_of: KindsOf, all_kinds: Sequence[str]) -> None:
-        self._redactor, self._kinds_of, self._all = redactor, kinds_of, tuple(all_kinds)
-        self._made: dict[tuple[str, ...], Clean] = {}
+    `key` is the sanitizer's placeholder key, so that a placeholder here is the one that the model saw.
+    """
 
-    def of(self, tool: str) -> Clean:
-        kinds = self._kinds_of(tool) if tool else ()
-        wanted = self._all if kinds is None else tuple(sorted(kinds))
-        made = self._made.get(wanted)
-        if made is None:
-            made = self._made[wanted] = Clean(self._redactor(wanted))
-        return made
+    def __init__(self, key: bytes, kinds_of: KindsOf) -> None:
+        self._key, self._kinds_of = key, kinds_of
+        self._harmless: dict[tuple[str, ...], dict[str, str]] = {}
+
+    def of(self, tool: str, call_id: str) -> Clean:
+        named = self._kinds_of(tool) if tool else PERSONAL
+        kinds = PERSONAL if named is None else tuple(sorted(named))
+        harmless = self._harmless.setdefault(kinds, {})
+        return Clean(Redactor(self._key, call_id, kinds), harmless)
+
+
+def compact(value: Any) -> str:
+    return encodable(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
 def encodable(text: str) -> str:

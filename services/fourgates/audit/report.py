@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from .store import Query
+from fourgates.audit.store import Query
 
 
 class By(StrEnum):

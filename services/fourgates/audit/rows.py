@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import hashlib
 
+from fourgates.audit.columns import EMPTY, Row
+from fourgates.audit.fields import fields_of
+from fourgates.audit.redactions import Redactions, compact, encodable
 from fourgates.contract.errors import Poison
 from fourgates.contract.ports import Envelope, Received
 from fourgates.contract.seals import RecordOpener
 
-from .columns import EMPTY, Row
-from .fields import fields_of
-from .redactions import Redactions, encodable
-
-_TEXTS = ("intent", "reason", "field", "sentence")
-_JSON_TEXTS = ("arguments", "state_change", "observation")
-_LISTS = ("rules", "policies", "obligations", "approvers")
+_TEXTS = ("intent", "reason", "field", "sentence", "arguments", "state_change", "observation")
+_LISTS = ("groups", "rules", "policies", "obligations", "approvers")
 _DIGEST_BYTES = 16
 
 
@@ -48,17 +46,17 @@ class RowMaker:
     def _valid(self, received: Received, envelope: Envelope) -> Row:
         record = envelope.record
         values = fields_of(record, self.digest)
-        clean = self._redactions.of(values.get("tool", ""))
+        clean = self._redactions.of(values.get("tool", ""), values.get("call_id", ""))
         for name in _TEXTS:
             if said := values.get(name):
                 values[name] = clean.text(said)
-        for name in _JSON_TEXTS:
-            if said := values.get(name):
-                values[name] = clean.json_text(said)
         for name in _LISTS:
             if said := values.get(name):
                 values[name] = [encodable(one) for one in said]
-        values["body"] = clean.value_text(values.get("body", {}))
+        body = values.get("body", {})
+        if foreign := values.pop("foreign", None):
+            body = body | clean.value(foreign)
+        values["body"] = compact(body)
         cause = record.cause
         return _placed(received) | values | {
             "record": type(record).__name__, "event_id": record.event_id, "producer": record.producer[:256],

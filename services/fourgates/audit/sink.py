@@ -14,14 +14,13 @@ from typing import Protocol
 
 import structlog
 
+from fourgates.audit.columns import Row
+from fourgates.audit.rows import RowMaker
+from fourgates.audit.settings import SinkSettings
 from fourgates.contract import ids
 from fourgates.contract.errors import Transient
 from fourgates.contract.events import AuditWatermark
 from fourgates.contract.ports import Batches, Clock, Publisher, Received
-
-from .columns import Row
-from .rows import RowMaker
-from .settings import SinkSettings
 
 Place = tuple[str, int]
 _OURS = frozenset({"unforeseen", "unreadable"})

@@ -11,10 +11,9 @@ from typing import Any, Protocol, TypeAlias
 import clickhouse_connect
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
+from fourgates.audit.columns import COLUMNS, TABLE, Row, columns_of
+from fourgates.audit.settings import ReadLimits, StoreSettings
 from fourgates.contract.errors import ConfigurationError, Transient
-
-from .columns import COLUMNS, TABLE, Row, columns_of
-from .settings import ReadLimits, StoreSettings
 
 Client: TypeAlias = Any
 """A clickhouse-connect client; one runs one query at a time."""

@@ -1,0 +1,71 @@
+"""The store's schema over its life: made at start, left alone afterwards, refused where it is newer or other."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from fourgates.audit.build import open_store
+from fourgates.audit.settings import StoreSettings
+from fourgates.audit.store import connector
+from fourgates.contract.errors import ConfigurationError
+from support.auditing import DDL, engine_in
+from support.stories import Tape, good_stories
+
+pytestmark = pytest.mark.engine
+
+
+def test_the_schema_is_made_once_and_the_rows_stay(tmp_path: Path) -> None:
+    """L2."""
+    tape = Tape()
+    good_stories(tape)
+    with engine_in(tmp_path) as engine:
+        engine.take(tape.received)
+        applied = engine.ask("SELECT version, name FROM fourgates.schema_migrations ORDER BY version")
+        assert [row["name"] for row in applied] == sorted(path.name for path in DDL.glob("*.sql"))
+    with engine_in(tmp_path) as engine:
+        assert engine.one("SELECT count() FROM fourgates.records") == len(tape.received)
+        assert engine.one("SELECT count() FROM fourgates.schema_migrations") == len(applied)
+
+
+def test_a_database_that_is_newer_or_other_than_the_code_is_refused(tmp_path: Path) -> None:
+    """L1: an older sink must not write into a schema that it does not know."""
+    folder, ddl = tmp_path / "data", tmp_path / "ddl"
+    shutil.copytree(DDL, ddl)
+    with engine_in(folder) as engine:
+        engine.store.command("INSERT INTO fourgates.schema_migrations (version, name, digest) VALUES (99, '099_later.sql', 'x')")
+    with pytest.raises(ConfigurationError, match="schema version 99"):
+        open_store(StoreSettings(folder=folder), ddl)
+    other = tmp_path / "other"
+    with engine_in(other):
+        pass
+    first = next(iter(sorted(ddl.glob("001_*.sql"))))
+    first.write_text(first.read_text() + "\n-- changed afterwards\n")
+    with pytest.raises(ConfigurationError, match="only go forward"):
+        open_store(StoreSettings(folder=other), ddl)
+
+
+def test_a_migration_that_was_interrupted_is_taken_up_again(tmp_path: Path) -> None:
+    """L2: every statement can be repeated."""
+    ddl = tmp_path / "ddl"
+    shutil.copytree(DDL, ddl)
+    (ddl / "004_half.sql").write_text(
+        "CREATE TABLE IF NOT EXISTS fourgates.half (a Int32) ENGINE = MergeTree ORDER BY a;\nSELECT no_such_column;\n"
+    )
+    with pytest.raises(Exception, match="no_such_column"):
+        open_store(StoreSettings(folder=tmp_path / "data"), ddl)
+    (ddl / "004_half.sql").write_text("CREATE TABLE IF NOT EXISTS fourgates.half (a Int32) ENGINE = MergeTree ORDER BY a;\n")
+    store, _ = open_store(StoreSettings(folder=tmp_path / "data"), ddl)
+    try:
+        assert store.query("SELECT max(version) AS newest FROM fourgates.schema_migrations") == [{"newest": 4}]
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize("settings", [StoreSettings(), StoreSettings(url="http://localhost:8123", folder=Path("x"))])
+def test_a_store_is_a_server_or_a_folder_and_not_both(settings: StoreSettings) -> None:
+    """L1."""
+    with pytest.raises(ConfigurationError, match="either the URL"):
+        connector(settings)
