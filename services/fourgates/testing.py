@@ -19,9 +19,8 @@ import httpx
 
 from fourgates.approval.service import ServicePorts, ServiceSettings, build_app
 from fourgates.assembly import STAGES, StageSettings, World, build_stage, last_word, load_policies
-from fourgates.audit.build import build_sink
+from fourgates.audit.build import build_rows, build_sink
 from fourgates.audit.columns import Row
-from fourgates.audit.redactions import Redactions
 from fourgates.audit.settings import SinkSettings
 from fourgates.catalog import Catalog
 from fourgates.contract.avro import AvroCodec
@@ -30,7 +29,6 @@ from fourgates.contract.ports import Clock, Envelope, Publisher
 from fourgates.contract.seals import RecordOpener, RecordWriter
 from fourgates.contract.topology import AUDITED
 from fourgates.gates.identity import APPROVALS_AUDIENCE, TokenVerifier
-from fourgates.gates.redaction import Redactor
 from fourgates.runtime.blobs import MemoryBlobStore
 from fourgates.runtime.clock import SystemClock
 from fourgates.runtime.data import data_folder
@@ -44,7 +42,6 @@ from fourgates.sdk import Client, Options, Run
 from fourgates.sdk.transport import BusTransport
 
 PRODUCER = "in-process"
-_ANSWER_SECONDS = 10.0
 
 
 class MemoryRows:
@@ -177,12 +174,10 @@ class Pipeline:
             await worker.drained()
 
     async def _start_audit(self) -> None:
+        rows = build_rows(self.opener, self.keyring.placeholder_key(), self.catalog)
         sink = build_sink(
-            self.audit_store, self.opener,
-            Redactions(lambda kinds: Redactor(kinds, self.keyring.placeholder_key()), self._kinds_of),
-            self.keyring.placeholder_key(), self.publisher("audit"), self.clock, PRODUCER,
-            SinkSettings(age=0.01, heartbeat=0.2),
-        )  # fmt: skip
+            self.audit_store, rows, self.publisher("audit"), self.clock, PRODUCER, SinkSettings(age=0.01, heartbeat=0.2)
+        )
         batches = MemoryBatches(self.bus, "audit", AUDITED)
         running = asyncio.create_task(sink.run(batches))
 
@@ -202,10 +197,6 @@ class Pipeline:
         app = build_app(ports, ServiceSettings())
         await self._stack.enter_async_context(app.router.lifespan_context(app))
         self._service = httpx.ASGITransport(app)
-
-    def _kinds_of(self, tool: str) -> Sequence[str] | None:
-        found = self.catalog.get(tool)
-        return found.redact if found is not None else None
 
     async def _stop(self) -> None:
         for name in reversed(STAGES):

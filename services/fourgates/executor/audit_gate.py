@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from fourgates.contract.codes import Code
 from fourgates.contract.events import AuditWatermark
@@ -34,26 +35,28 @@ class AuditGate:
         """None where a call of this risk, claimed at `fence` of the ledger's partition, may go on."""
         if risk is Risk.READ:
             return None
+        if partition not in self._marks:  # this process has just started: the sink speaks about every partition it owns
+            await self._until(lambda: partition in self._marks)
         offset, at_ms = self._marks.get(partition, (0, 0))
         if self._clock.now_ms() - at_ms > self._lag * 1000:
             return Refusal(Code.AUDIT_UNAVAILABLE, "audit_behind", detail={"watermark_ms": at_ms})
         if risk is Risk.WRITE or offset > fence:
             return None
-        return None if await self._passed(partition, fence) else Refusal(Code.AUDIT_UNAVAILABLE, "claim_not_in_audit")
+        passed = await self._until(lambda: self._marks[partition][0] > fence)
+        return None if passed else Refusal(Code.AUDIT_UNAVAILABLE, "claim_not_in_audit")
 
-    async def _passed(self, partition: int, fence: int) -> bool:
-        def passed() -> bool:
-            return self._marks.get(partition, (0, 0))[0] > fence
+    async def _until(self, condition: Callable[[], bool]) -> bool:
+        """Waits for the condition, at most as long as is set. Returns whether it holds."""
 
-        async def until_passed() -> None:
+        async def until() -> None:
             async with self._moved:
-                await self._moved.wait_for(passed)
+                await self._moved.wait_for(condition)
 
-        waiting = asyncio.create_task(until_passed())
+        waiting = asyncio.create_task(until())
         expiring = asyncio.create_task(self._clock.sleep(self._wait))
         try:
             await asyncio.wait((waiting, expiring), return_when=asyncio.FIRST_COMPLETED)
-            return passed()
+            return condition()
         finally:
             waiting.cancel()
             expiring.cancel()

@@ -83,7 +83,7 @@ class ExecutorStage(BaseStage):
 
     async def handle(self, envelope: Envelope) -> Sequence[Emit]:
         cleared: CallCleared = envelope.record
-        self._prove(cleared)
+        self._prove(envelope)
         cause, call = cause_of(envelope), cleared.call
         state = self._p.index.state(call.call_id)
         if conflicts(state, call.tool, call.args_digest):
@@ -99,12 +99,18 @@ class ExecutorStage(BaseStage):
                 return []  # somebody runs it, or did: the partition's owner watches its lease
         return await self._open(cleared, cause, envelope)
 
-    def _prove(self, cleared: CallCleared) -> None:
-        """The gates' seals fit this very call; a policy's obligation to ask people was met."""
-        obliged = any(v.gate is Gate.AUTHORIZER and v.obligations for v in cleared.verdicts)
-        needed = gates_needed(held=bool(cleared.hold_id) or obliged)
-        if not verdicts_fit(self._verifier, cleared.call, cleared.verdicts, needed):
-            raise Poison("bad_verdicts", f"the seals of {', '.join(needed)} do not fit the call")
+    def _prove(self, envelope: Envelope) -> None:
+        """The gates' seals fit this very call; a policy's obligation to ask people was met; only people resolve."""
+        cleared: CallCleared = envelope.record
+        if cleared.kind is ClearedKind.RESOLUTION:
+            if envelope.writer != Gate.WAITER:
+                raise Poison("wrong_writer", "only the waiter says what people resolved")
+            chains = [gates_needed(held=False), gates_needed(held=True)]  # those that the call in doubt had run with
+        else:
+            obliged = any(v.gate is Gate.AUTHORIZER and v.obligations for v in cleared.verdicts)
+            chains = [gates_needed(held=bool(cleared.hold_id) or obliged)]
+        if not any(verdicts_fit(self._verifier, cleared.call, cleared.verdicts, chain) for chain in chains):
+            raise Poison("bad_verdicts", "the seals of the gates do not fit the call")
 
     def _still_in_doubt(self, cleared: CallCleared, cause: Cause, state: CallState) -> Sequence[Emit]:
         """Said again on every redelivery, with the question to people, else a crash in between leaves nobody asked."""
