@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -22,11 +23,13 @@ HOLD_WAIT_S = 4.0
 
 
 @asynccontextmanager
-async def in_process(folder: Path) -> AsyncIterator[tuple[Premises, Pipeline]]:
-    """The premises, and the pipeline under them."""
+async def in_process(folder: Path, audit_store: Any = None) -> AsyncIterator[tuple[Premises, Pipeline]]:
+    """The premises, and the pipeline under them. `audit_store` takes the audit's rows in place of the pipeline's own."""
     settings = StageSettings(authorizer=AuthorizerSettings(wait=timedelta(seconds=HOLD_WAIT_S)))
     with open_shop(folder) as shop:
-        async with Pipeline(shop.catalog, settings=settings, tenant=TENANT) as gates:
+        pipeline = Pipeline(shop.catalog, settings=settings, tenant=TENANT)
+        pipeline.audit_store = audit_store or pipeline.audit_store
+        async with pipeline as gates:
 
             async def append(topic: str, key: bytes, value: bytes) -> Position:
                 return gates.bus.append(topic, key, value)

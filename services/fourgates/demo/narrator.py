@@ -18,7 +18,7 @@ _COLOURS = {
     CodeClass.OK: "green", CodeClass.WAITING: "yellow", CodeClass.TRANSIENT: "yellow", CodeClass.INVALID: "cyan",
     CodeClass.IN_DOUBT: "magenta",
 }  # fmt: skip
-_SHOWN_CHARS = 160
+_SHOWN_CHARS, _LINE_CHARS = 160, 240
 
 
 class Silent:
@@ -97,7 +97,8 @@ class Terminal:
         self._console.print(table)
 
     def explained(self, text: str) -> None:
-        self._console.print(Text(text))
+        for line in text.splitlines():  # `fourgates explain` shows all of it
+            self._console.print(Text(line if len(line) <= _LINE_CHARS else f"{line[:_LINE_CHARS]}…"))
 
     def _row(self, who: str, what: Text) -> None:
         grid = Table.grid(padding=(0, 1))
