@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from aiokafka.admin import AIOKafkaAdminClient
+
 from fourgates.contract.topology import TOPOLOGY
 from fourgates.runtime.kafka import KafkaAdmin
 from fourgates.runtime.topics import create_topics
@@ -20,3 +22,14 @@ async def fresh_topics(bootstrap: str) -> None:
         await admin.delete(await admin.topics(NAMES))
         await eventually(gone)
         await create_topics(bootstrap)
+
+
+async def committed_offsets(bootstrap: str, group: str, topic: str) -> dict[int, int]:
+    """What the group has committed, by partition."""
+    client = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await client.start()
+    try:
+        offsets = await client.list_consumer_group_offsets(group)
+        return {tp.partition: found.offset for tp, found in offsets.items() if tp.topic == topic and found.offset >= 0}
+    finally:
+        await client.close()

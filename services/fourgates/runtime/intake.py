@@ -69,6 +69,11 @@ class Offsets:
             self._done.discard(self._order.popleft())
 
     @property
+    def expected(self) -> int | None:
+        """The offset after the newest one that was begun; None before the first."""
+        return self._next
+
+    @property
     def committable(self) -> int | None:
         """The lowest unfinished offset; after the last one where all are finished; None before the first."""
         return self._order[0] if self._order else self._next

@@ -121,7 +121,7 @@ class LocalBroker:
     def __init__(
         self, data: Path, *, libs: Path, settings: Mapping[str, str] | None = None, progress: Progress = lambda line: None
     ) -> None:
-        self._data, self._libs, self._progress = data.absolute(), libs.absolute(), progress
+        self._data, self.libs, self._progress = data.absolute(), libs.absolute(), progress
         self._settings = dict(settings or {})
         self._port = self._controller_port = 0
         self._child: subprocess.Popen[bytes] | None = None
@@ -154,7 +154,7 @@ class LocalBroker:
         """Fetches what is missing, formats a new folder, starts, and returns once the broker answers."""
         if self.pid is not None:
             return
-        await fetch_kafka(self._libs, self._progress)
+        await fetch_kafka(self.libs, self._progress)
         if not self._port:
             self._port, self._controller_port = _free_port(), _free_port()
         self._data.mkdir(parents=True, exist_ok=True)
@@ -202,7 +202,7 @@ class LocalBroker:
         signal_group(self._child, number)
 
     def _java(self) -> list[str]:
-        return ["java", "-Xmx512m", "-XX:+UseSerialGC", "-Djava.awt.headless=true", "-cp", f"{self._libs}{os.sep}*"]
+        return ["java", "-Xmx512m", "-XX:+UseSerialGC", "-Djava.awt.headless=true", "-cp", f"{self.libs}{os.sep}*"]
 
     async def _format(self, config: Path) -> None:
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")

@@ -78,14 +78,11 @@ class KafkaBus:
     async def read_at(self, position: Position) -> Envelope:
         """See the Log port."""
         async with self._reading:
-            if self._reader is None:
-                reader = plain_consumer(self.bootstrap, fetch_bytes=_ONE_BYTES)
-                await start_consumer(reader)
-                self._reader = reader
+            reader = await self._connected()
             tp = TopicPartition(position.topic, position.partition)
-            self._reader.assign([tp])
-            self._reader.seek(tp, position.offset)
-            fetched = await bounded(self._reader.getmany(tp, timeout_ms=_READ_MS, max_records=1))
+            reader.assign([tp])
+            reader.seek(tp, position.offset)
+            fetched = await bounded(reader.getmany(tp, timeout_ms=_READ_MS, max_records=1))
         for record in fetched.get(tp, ()):
             if record.offset == position.offset:
                 return self._opener.open(received_of(record))
@@ -118,6 +115,13 @@ class KafkaBus:
         finally:
             await stop_consumer(consumer)
 
+    async def ends(self, topic: str) -> dict[int, int]:
+        """For each partition the offset of the record to come."""
+        tps = [TopicPartition(topic, number) for number in range(BY_NAME[topic].partitions)]
+        async with self._reading:
+            ends = await bounded((await self._connected()).end_offsets(tps))
+        return {tp.partition: end for tp, end in ends.items()}
+
     async def records(self, topic: str) -> list[Received]:
         """Everything on a topic, partition by partition. For tests and small topics."""
         found = [received async for received in self.scan(topic)]
@@ -127,6 +131,14 @@ class KafkaBus:
         """Every valid record of a topic, oldest first. For tests and small topics."""
         found = [envelope for received in await self.records(topic) if (envelope := self._open(received)) is not None]
         return sorted(found, key=lambda envelope: (envelope.time_ms, envelope.position.offset))
+
+    async def _connected(self) -> AIOKafkaConsumer:
+        """The consumer for single requests; whoever uses it holds `_reading`."""
+        if self._reader is None:
+            reader = plain_consumer(self.bootstrap, fetch_bytes=_ONE_BYTES)
+            await start_consumer(reader)
+            self._reader = reader
+        return self._reader
 
     async def _follow(self, topic: str, sink: Sink, partitions: Iterable[int] | None, *, from_end: bool) -> KafkaFollowing:
         numbers = range(BY_NAME[topic].partitions) if partitions is None else partitions

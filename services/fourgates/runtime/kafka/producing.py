@@ -59,6 +59,14 @@ class RawProducer:
             raise
         self._producer = producer
 
+    async def warm_up(self, topics: Iterable[str]) -> None:
+        """Learns where the topics lie and connects there, so that the first record is as fast as the second."""
+        producer = self._running()
+        for topic in topics:
+            await bounded(producer.partitions_for(topic))
+        for node in producer.client.cluster.brokers():
+            await bounded(producer.client.ready(node.nodeId))
+
     async def close(self) -> None:
         """Sends what is buffered, in bounded time, and closes."""
         producer, self._producer = self._producer, None
@@ -74,9 +82,7 @@ class RawProducer:
         headers: Iterable[tuple[str, bytes]] = (),
     ) -> Position:
         """Returns where the record lies once it is acknowledged. Raises Transient, ValueError (too large), FatalError."""
-        producer = self._producer
-        if producer is None:
-            raise FatalError("the producer is not running")
+        producer = self._running()
         if partition is None and topic in BY_NAME:
             partition = partition_of(key, BY_NAME[topic].partitions)
         try:
@@ -86,6 +92,11 @@ class RawProducer:
             raise meaning(error) from error
         self._published.labels(topic).inc()
         return Position(topic, done.partition, done.offset)
+
+    def _running(self) -> AIOKafkaProducer:
+        if self._producer is None:
+            raise FatalError("the producer is not running")
+        return self._producer
 
 
 async def _stop(producer: AIOKafkaProducer) -> None:
