@@ -92,6 +92,8 @@ ENGINE = ReplacingMergeTree
 PARTITION BY toYYYYMM(at)
 ORDER BY (topic, partition, offset)
 TTL toDateTime(at) + INTERVAL 400 DAY
+-- an offset is committed once its row is here, so a row must outlive the machine's power
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
 COMMENT 'all records, keyed by position; read `records` for each once';
 
 CREATE OR REPLACE VIEW fourgates.records AS
