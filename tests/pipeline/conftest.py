@@ -8,11 +8,26 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from fourgates.runtime.local_broker import LocalBroker
+from support.kafka import fresh_topics
+from support.kafka_world import KafkaWorld
 from support.worlds import MemoryWorld, StoryWorld
 
 
-@pytest_asyncio.fixture(loop_scope="session", params=["memory"])
-async def world(request: pytest.FixtureRequest, tmp_path_factory: Any) -> AsyncIterator[StoryWorld]:
+@pytest_asyncio.fixture(loop_scope="session", scope="session")
+async def kafka_world(kafka: LocalBroker, tmp_path_factory: Any) -> AsyncIterator[KafkaWorld]:
+    """One pipeline of processes for all stories: they use orders of their own."""
+    await fresh_topics(kafka.bootstrap)
+    made = KafkaWorld(kafka.bootstrap, tmp_path_factory.mktemp("kafka-world"))
+    await made.start()
+    try:
+        yield made
+    finally:
+        await made.stop()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def memory_world(tmp_path_factory: Any) -> AsyncIterator[MemoryWorld]:
     """A pipeline of its own for each story."""
     made = MemoryWorld(tmp_path_factory.mktemp("world"))
     await made.start()
@@ -20,3 +35,10 @@ async def world(request: pytest.FixtureRequest, tmp_path_factory: Any) -> AsyncI
         yield made
     finally:
         await made.stop()
+
+
+@pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.kafka)])
+def world(request: pytest.FixtureRequest) -> StoryWorld:
+    """The same story on either bus."""
+    found: StoryWorld = request.getfixturevalue(f"{request.param}_world")
+    return found
