@@ -37,7 +37,7 @@ _ORDINARY = re.compile(
 _HARMLESS = re.compile(
     r"(?:null|none|nil|undefined|true|false|yes|no|n/a|string|str|text|bytes|int|integer|number|bool|boolean|object|any|"
     r"required|optional|missing|invalid|empty|hidden|redacted|removed|masked|expired|unset|not set|secretstr|varchar.*|"
-    r"\*+|x{3,}|\.{2,}|-+|…|<[^<>]*>|\$\{[^{}]*\}|\{\{.*\}\}|%\([^()]*\)s|\$[A-Z_][A-Z0-9_]*|"
+    r"\*+|x{3,}|\.{2,}|-+|…|<[^<>]*>|\$\{[^{}]*\}|\{\{.*|%\([^()]*\)s|\$[A-Z_][A-Z0-9_]*|"
     r"(?:self|os|process|config|settings|env|environ|args|request|this)\..*|[A-Za-z_][\w.]*\(.*)?",
     re.I | re.S,
 )

@@ -101,7 +101,8 @@ def _certain(found: Any) -> Iterator[Span]:
 
 def _whole_line(found: Any) -> Iterator[Span]:
     """A passphrase may hold spaces; a type or a template in its place is none."""
-    if not is_harmless(found.group(2).split()[0].rstrip(",;")):
+    line = found.group(2).strip()
+    if not is_harmless(line) and not is_harmless(line.split()[0].rstrip(",;")):
         yield found.span(2)
 
 
@@ -130,7 +131,7 @@ _QUOTE = r"\\*[\"'`]?"
 _IS = r"[ \t]*(?::=|=>|==?|:)[ \t]*"
 _VALUE = (
     r"(\\*\"(?:[^\"\\\n]|\\[^\"\n])*\\*\"?|\\*'(?:[^'\\\n]|\\[^'\n])*\\*'?|`[^`\n]*`?"
-    r"|[^\s\"'`,;&<>|(){}\[\]]+(?:\([^\s]*)?)"
+    r"|\$?\{[^{}\n]*\}|\{\{[^{}\n]*\}\}|[^\s\"'`,;&<>]+)"
 )
 _PHRASE = r"pass(?:[_ ]?(?:word|wd|phrase|code))|pwd"
 _B64_LINES = r"(?:[0-9A-Za-z+/=:, \t\-]|\\[nr]|\n)*"
@@ -195,6 +196,8 @@ PATTERNS: tuple[Pattern, ...] = (
             ("k ", "4fA7bQ_", _filler("0-9A-Za-z", 29) + "_mmk", " ")),
     Pattern("secret", _SAYS_SECRET, rf"(?i)({CERTAIN}){ENDING}{_QUOTE}\]?{_IS}{_VALUE}",
             ("DB_PASSWORD=", "4fA7", "bQ9c", "\n"), _certain),
+    Pattern("secret", _SAYS_SECRET, rf"(?im)^[ \t]*(?:export[ \t]+)?[a-z0-9_.]*({CERTAIN}){ENDING}=([^\s\"'`]+)",
+            ("DB_PASSWORD=", "4fA7,", "bQ9c&d", "\n"), _certain),
     Pattern("secret", _SAYS_SECRET, rf"(?i)--[a-z0-9\-]*({CERTAIN}){ENDING}[ \t]+{_VALUE}",
             ("login --password ", "4fA7", "bQ9c", "\n"), _certain),
     Pattern("secret", _SAYS_SECRET, rf"(?i)<[a-z0-9_.:\-]*({CERTAIN}){ENDING}(?:\s[^<>]*)?>([^<]+)",
@@ -202,7 +205,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern("secret", _SAYS_SECRET, rf"(?i)name\\*[\"']?[ \t]*[:=][ \t]*\\*[\"']?[a-z0-9_.\-]*"
             rf"({CERTAIN}){ENDING}\\*[\"']?[ \t]*[,\n]\s*\\*[\"']?value{_QUOTE}{_IS}{_VALUE}",
             ("- name: DB_PASSWORD\n  value: ", "4fA7", "bQ9c", "\n"), _certain),
-    Pattern("secret", r"(?i)pass|pwd", rf"(?im)^[ \t*\-]*[a-z0-9_.\-]*({_PHRASE})[ \t]*:[ \t]+([^\n{{}}\[\]]+)$",
+    Pattern("secret", r"(?i)pass|pwd", rf"(?im)^[ \t*\-]*[a-z0-9_.\-]*({_PHRASE})[ \t]*:[ \t]+([^\n]+)$",
             ("password: ", "correct horse ", "battery staple", "\n"), _whole_line),
     Pattern("secret", _SAYS_PASSWORD, r"(?i)(?:identified\s+by|password)\s+'([^'\n]+)'",
             ("ALTER ROLE x PASSWORD '", "4fA7", "bQ9c", "'")),

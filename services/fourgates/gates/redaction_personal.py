@@ -8,6 +8,7 @@ from typing import Any
 
 _GROUP = re.compile(r"[0-9A-Za-z]+")
 _DIGITS = re.compile(r"[0-9]")
+_FIRST_DIGITS = frozenset("23456")
 _NOT_A_PHONE = re.compile(
     r"\d{4}-\d{2}-\d{2}.*|\d{1,2}[./]\d{1,2}[./]\d{4}.*|\d{1,3}(?:\.\d{1,3}){3}|\d+\.\d+|\d{1,3}(?:[. ]\d{3})+", re.S
 )
@@ -38,10 +39,11 @@ def cards(found: Any) -> Iterator[tuple[int, int]]:
     groups = list(_GROUP.finditer(found.group(0)))
     first = 0
     while first < len(groups):
-        for last in range(min(first + 5, len(groups)), first, -1):
+        furthest = min(first + 5, len(groups)) if groups[first][0][0] in _FIRST_DIGITS else first
+        for last in range(furthest, first, -1):
             parts = [group[0] for group in groups[first:last]]
             digits = "".join(parts)
-            if 13 <= len(digits) <= 19 and digits[0] in "23456" and _card_shape(parts) and luhn(digits):
+            if 13 <= len(digits) <= 19 and _card_shape(parts) and luhn(digits):
                 yield found.start() + groups[first].start(), found.start() + groups[last - 1].end()
                 first = last - 1
                 break

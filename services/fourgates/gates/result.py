@@ -10,11 +10,17 @@ from fourgates.catalog.tool import OutputLimit
 from fourgates.gates.redaction import placeholder_around
 
 _CLUSTER = regex.compile(r"\X")
-# Between two of these a grapheme always ends: the look back for a certain bound can stop there.
-_SIMPLE = regex.compile(r"[\n\x20-\x7e\u00c0-\u024f\u0400-\u0481\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3]")
+# A grapheme certainly begins with one of these, unless what stands before it reaches over to it.
+_STARTER = regex.compile(
+    r"[\n\x20-\x7e\u00c0-\u024f\u0400-\u0481\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3\p{Extended_Pictographic}]"
+)
+_REACHES_OVER = regex.compile(r"[\r\u200d\p{GCB=Prepend}\p{GCB=L}]")
+_FLAG_HALF = regex.compile(r"\p{Regional_Indicator}")
 _HEAD = 2 / 3
 """How much of what may be shown comes from the beginning; an error or a total stands at the end."""
 _TOO_SMALL_FOR_A_TAIL = 64
+_LOOK_AHEAD = 4_096
+"""A longer grapheme, made of marks upon marks, counts as ended there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +133,25 @@ def _clusters(text: str, at: int) -> list[tuple[int, int]]:
     """The graphemes round `at`, from a certain bound before it on."""
     if not 0 < at < len(text):
         return []
-    start = at
-    while start > 0 and not (_SIMPLE.match(text[start - 1]) and _SIMPLE.match(text[start])):
-        start -= 1
+    start = _certain_bound(text, at)
     found = []
-    for cluster in _CLUSTER.finditer(text, start):
-        found.append(cluster.span())
-        if cluster.end() > at:
+    for cluster in _CLUSTER.finditer(text[start : at + _LOOK_AHEAD]):
+        found.append((start + cluster.start(), start + cluster.end()))
+        if found[-1][1] > at:
             break
     return found
+
+
+def _certain_bound(text: str, at: int) -> int:
+    """Where a grapheme certainly begins, at or before `at`."""
+    start = at
+    while start > 0:
+        if _STARTER.match(text, start) and not _REACHES_OVER.match(text, start - 1):
+            return start
+        if _FLAG_HALF.match(text, start) and _FLAG_HALF.match(text, start - 1):
+            run = start
+            while run > 0 and _FLAG_HALF.match(text, run - 1):
+                run -= 1
+            return start - (start - run) % 2  # flags are pairs, counted from where the run begins
+        start -= 1
+    return 0
