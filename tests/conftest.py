@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
 
 import pytest
 
 from fourgates.runtime.local_broker import LocalBroker, kafka_available
 from fourgates.runtime.topics import create_topics
-from support.kafka import fresh_topics
+from support.kafka import finish, fresh_topics
 
-T = TypeVar("T")
 LIBS = Path(__file__).resolve().parents[1] / "build" / "kafka-libs"
-
-
-def _finish(work: Coroutine[Any, Any, T]) -> T:
-    """Runs it in a loop of its own, in this thread: Linux would end the broker together with another one."""
-    loop = asyncio.new_event_loop()
-    try:
-        return loop.run_until_complete(work)
-    finally:
-        loop.close()
 
 
 @pytest.fixture(scope="session")
@@ -36,15 +24,15 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
         pytest.skip(reason)
     broker = LocalBroker(tmp_path_factory.mktemp("kafka"), libs=LIBS)
     try:
-        _finish(broker.start())
-        _finish(create_topics(broker.bootstrap))
+        finish(broker.start())
+        finish(create_topics(broker.bootstrap))
         yield broker
     finally:
-        _finish(broker.stop())
+        finish(broker.stop())
 
 
 @pytest.fixture
 def fresh_kafka(kafka: LocalBroker) -> LocalBroker:
     """The session's broker with empty topics."""
-    _finish(fresh_topics(kafka.bootstrap))
+    finish(fresh_topics(kafka.bootstrap))
     return kafka

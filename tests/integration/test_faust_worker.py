@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import json
 import signal
@@ -19,11 +18,12 @@ from fourgates.contract.partition import partition_of
 from fourgates.contract.ports import Envelope, Position
 from fourgates.contract.seals import RecordOpener, RecordWriter
 from fourgates.contract.topology import CALL_PARTITIONS, CALLS_CLEARED, CALLS_LEDGER, RECORDS_DEAD
-from fourgates.runtime.kafka import KafkaBus
+from fourgates.runtime.kafka import KafkaAdmin, KafkaBus
 from fourgates.runtime.keys import DevKeys
 from fourgates.runtime.local_broker import LocalBroker
+from fourgates.runtime.topics import create_topics
 from support.eventually import eventually
-from support.kafka import committed_offsets
+from support.kafka import committed_offsets, remove_topics
 from support.records import codec
 from support.samples import CALL
 from support.worker_process import GROUP, WorkerProcess, start_worker
@@ -314,12 +314,13 @@ async def test_logs_are_one_json_object_a_line(world: World) -> None:
     assert _entries(worker.log, where=lambda entry: entry["event"] == "assigned")
 
 
-async def test_without_topics_a_worker_does_not_start(kafka: LocalBroker, tmp_path: Path) -> None:
-    broker = LocalBroker(tmp_path / "empty", libs=kafka.libs)
-    async with broker:
-        worker = start_worker(broker.bootstrap, tmp_path / "keys", tmp_path / "worker.log", 0)
-        try:
-            assert await asyncio.wait_for(worker.ended(), 60) == 2
-        finally:
-            worker.stop()
+async def test_without_topics_a_worker_does_not_start(world: World) -> None:
+    async with KafkaAdmin(world.bootstrap) as admin:
+        await remove_topics(admin)
+    worker = start_worker(world.bootstrap, world.folder / "keys", world.folder / "worker.log", 0)
+    try:
+        assert await worker.ended() == 2
+    finally:
+        worker.stop()
+        await create_topics(world.bootstrap)
     assert "fourgates topics create" in worker.log.read_text()

@@ -49,7 +49,7 @@ class Offsets:
 
     def __init__(self) -> None:
         self._order: deque[int] = deque()
-        self._done: set[int] = set()
+        self._under_way: set[int] = set()
         self._next: int | None = None
 
     def begin(self, offset: int) -> bool:
@@ -57,16 +57,15 @@ class Offsets:
         if self._next is not None and offset < self._next:
             return False
         self._order.append(offset)
+        self._under_way.add(offset)
         self._next = offset + 1
         return True
 
     def finish(self, offset: int) -> None:
         """Notes that everything that `offset` caused is acknowledged. Raises KeyError for one that is not under way."""
-        if offset in self._done or not self._order or not self._order[0] <= offset <= self._order[-1]:
-            raise KeyError(offset)
-        self._done.add(offset)
-        while self._order and self._order[0] in self._done:
-            self._done.discard(self._order.popleft())
+        self._under_way.remove(offset)
+        while self._order and self._order[0] not in self._under_way:
+            self._order.popleft()
 
     @property
     def expected(self) -> int | None:
