@@ -1,5 +1,7 @@
 """The whole pipeline on the in-process bus, for users' tests: the same stages, seals and folds as on Kafka, without a broker.
 
+`audit_store` takes the audit's rows: by default they stay in memory, as `MemoryRows`.
+
 async with Pipeline(catalog) as gates:
     run = gates.run("anna", groups=["support"], intent="refund order A-1")
     obs = await run.call("refund_order", '{"order_id": "A-1"}', tool_call_id="1")
@@ -22,6 +24,7 @@ from fourgates.assembly import STAGES, StageSettings, World, build_stage, last_w
 from fourgates.audit.build import build_rows, build_sink
 from fourgates.audit.columns import Row
 from fourgates.audit.settings import SinkSettings
+from fourgates.audit.sink import Inserts
 from fourgates.catalog import Catalog
 from fourgates.contract.avro import AvroCodec
 from fourgates.contract.errors import Transient
@@ -73,6 +76,7 @@ class Pipeline:
         clock: Clock | None = None,
         tenant: str = "acme",
         options: Options | None = None,
+        audit_store: Inserts | None = None,
     ) -> None:
         self.catalog, self.tenant = catalog, tenant
         self.clock: Clock = clock or SystemClock()
@@ -80,7 +84,7 @@ class Pipeline:
         self.codec = AvroCodec(LocalRegistry(data_folder("schemas")))
         self.opener = RecordOpener(self.codec, self.keyring.verifier())
         self.bus = MemoryBus(self.opener, self.clock)
-        self.audit_store = MemoryRows()
+        self.audit_store: Inserts = audit_store or MemoryRows()
         self._settings = settings or StageSettings()
         self.world = World(
             catalog=catalog, policies=load_policies(catalog, policies), keyring=self.keyring,
@@ -182,7 +186,8 @@ class Pipeline:
         running = asyncio.create_task(sink.run(batches))
 
         async def stop() -> None:
-            self.audit_store.away = False
+            if isinstance(self.audit_store, MemoryRows):
+                self.audit_store.away = False
             await batches.close()
             await running
 

@@ -27,8 +27,7 @@ async def in_process(folder: Path, audit_store: Any = None) -> AsyncIterator[tup
     """The premises, and the pipeline under them. `audit_store` takes the audit's rows in place of the pipeline's own."""
     settings = StageSettings(authorizer=AuthorizerSettings(wait=timedelta(seconds=HOLD_WAIT_S)))
     with open_shop(folder) as shop:
-        pipeline = Pipeline(shop.catalog, settings=settings, tenant=TENANT)
-        pipeline.audit_store = audit_store or pipeline.audit_store
+        pipeline = Pipeline(shop.catalog, settings=settings, tenant=TENANT, audit_store=audit_store)
         async with pipeline as gates:
 
             async def append(topic: str, key: bytes, value: bytes) -> Position:

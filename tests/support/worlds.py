@@ -13,7 +13,7 @@ from fourgates.assembly import StageSettings
 from fourgates.contract.ports import Envelope, Position
 from fourgates.executor.settings import ExecutorSettings
 from fourgates.sdk import Options, Run
-from fourgates.testing import Pipeline
+from fourgates.testing import MemoryRows, Pipeline
 from support.downstream import Downstream
 from support.toolbox import make_catalog
 
@@ -103,7 +103,9 @@ class MemoryWorld:
         return self.pipeline.bus.append(topic, key, value, partition)
 
     async def set_audit_away(self, away: bool) -> None:
-        self.pipeline.audit_store.away = away
+        store = self.pipeline.audit_store
+        assert isinstance(store, MemoryRows)
+        store.away = away
 
     async def kill(self, stage: str) -> None:
         await self.pipeline.crash_stage(stage)
