@@ -1,0 +1,109 @@
+"""The audit's process: the sink into ClickHouse, and the query door on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from fourgates.assembly import producer_of
+from fourgates.audit.build import build_query_door, build_rows, build_sink, open_store
+from fourgates.audit.columns import Row
+from fourgates.audit.store import STORE_FAULTS, Connect, Store
+from fourgates.cli.serving import serving, telling_health
+from fourgates.cli.settings import PREFIX, Settings
+from fourgates.cli.world import Base
+from fourgates.contract.errors import ConfigurationError, Transient
+from fourgates.contract.topology import AUDITED
+from fourgates.runtime.data import data_folder
+from fourgates.runtime.health import Health
+from fourgates.runtime.intake import FatalError
+from fourgates.runtime.kafka import GroupBatches
+from fourgates.runtime.metrics import Metrics
+
+GROUP = "audit"
+_BETWEEN_SECONDS = 1.0
+_LAST_BATCH_SECONDS = 10.0
+
+
+async def run_audit(base: Base) -> None:
+    """Until it is cancelled. Raises ConfigurationError, Transient, FatalError."""
+    settings, keys, health = base.settings, base.keyring, Health()
+    store, connect = await _opened(settings)
+    try:
+        door, readers = await asyncio.to_thread(build_query_door, connect, keys.door_token(), settings.door())
+        try:
+            async with base.bus() as bus:
+                rows = build_rows(base.opener, keys.placeholder_key(), base.catalog)
+                watched, publisher = _Watched(store, health, base.metrics), bus.publisher(base.writer("audit"))
+                sink = build_sink(watched, rows, publisher, base.clock, producer_of("audit"), settings.sink)
+                batches = GroupBatches(settings.bootstrap, GROUP, AUDITED)
+                async with telling_health(base, health), serving(door, f"{PREFIX}AUDIT_DOOR", settings.audit_door):
+                    await batches.start()
+                    sinking, broken = asyncio.create_task(sink.run(batches)), asyncio.create_task(bus.broken())
+                    try:
+                        await asyncio.wait((sinking, broken), return_when=asyncio.FIRST_COMPLETED)
+                    finally:
+                        broken.cancel()
+                        await batches.close()
+                        await _ended(sinking)
+                    raise FatalError("The audit sink has ended; it has to be started again.")
+        finally:
+            await readers.close()
+    finally:
+        await asyncio.to_thread(store.close)
+
+
+class _Watched:
+    """The store as the sink sees it. Ready is who has put something into it, or got a sign of life, last time."""
+
+    def __init__(self, store: Store, health: Health, metrics: Metrics) -> None:
+        self._store, self._health, self._ready = store, health, metrics.ready.labels("audit")
+
+    def insert(self, rows: Sequence[Row]) -> None:
+        with self._noted():
+            self._store.insert(rows)
+
+    def alive(self) -> None:
+        with self._noted():
+            self._store.alive()
+
+    @contextmanager
+    def _noted(self) -> Iterator[None]:
+        try:
+            yield
+        except Transient:
+            self._health.not_ready = "the store does not answer"
+            self._ready.set(0)
+            raise
+        self._health.not_ready = ""
+        self._ready.set(1)
+
+
+async def _opened(settings: Settings) -> tuple[Store, Connect]:
+    """The store, once it answers."""
+    until = time.monotonic() + settings.start_wait
+    while True:
+        try:
+            return await asyncio.to_thread(open_store, settings.store(), data_folder("deploy/clickhouse"))
+        except STORE_FAULTS as fault:
+            if time.monotonic() > until or not settings.clickhouse_url:
+                setting = "CLICKHOUSE_URL" if settings.clickhouse_url else "HOME"
+                where = settings.clickhouse_url or settings.home / "clickhouse"
+                raise ConfigurationError(
+                    f"{PREFIX}{setting}: ClickHouse cannot be opened at {where} ({_words(fault)})"
+                ) from fault
+        await asyncio.sleep(_BETWEEN_SECONDS)
+
+
+async def _ended(sinking: asyncio.Task[None]) -> None:
+    """What was read is inserted, unless the store is away: then it is read again by who comes next."""
+    try:
+        await asyncio.wait_for(sinking, _LAST_BATCH_SECONDS)
+    except TimeoutError:
+        return
+
+
+def _words(fault: BaseException) -> str:
+    return (str(fault).strip().splitlines() or [type(fault).__name__])[0][:200]

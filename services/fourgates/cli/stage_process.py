@@ -1,0 +1,62 @@
+"""A stage's process: the stage over its world, on the Faust worker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from fourgates.assembly import build_stage, last_word, producer_of
+from fourgates.cli.settings import PREFIX, Address
+from fourgates.cli.world import Base, world_of
+from fourgates.contract.errors import Transient
+from fourgates.contract.ports import Emit, Envelope, Stage
+from fourgates.runtime.faust_worker import Work, run_worker
+from fourgates.runtime.intake import FatalError
+
+
+def run_stage(base: Base, name: str) -> int:
+    """Until a signal ends it (0) or it cannot go on (1). Raises ConfigurationError, FatalError."""
+    settings, issuers, bus, producer = base.settings, base.issuers(), base.bus(), producer_of(name)
+    world = world_of(base, bus, issuers)
+    stage = build_stage(name, world, settings.stages, producer)
+    health = Address.parse(f"{PREFIX}HEALTH", settings.health)
+    return run_worker(Work(
+        stage=_Accompanied(stage, issuers.keeping) if name == "validator" else stage, bus=bus, publisher=world.publisher(name),
+        opener=base.opener, producer=producer, on_unforeseen=last_word(stage, producer),
+        settings=settings.worker.model_copy(update={"health_host": health.host, "health_port": health.port}),
+    ))  # fmt: skip
+
+
+class _Accompanied:
+    """A stage beside which something else lives in the same loop: the issuers' keys are fetched anew for the validator."""
+
+    def __init__(self, stage: Stage, beside: AbstractAsyncContextManager[object]) -> None:
+        self._stage, self._beside = stage, beside
+        self.name, self.reads, self.restores = stage.name, stage.reads, stage.restores
+
+    async def start(self) -> None:
+        try:
+            await self._beside.__aenter__()
+        except Transient as fault:  # it is closed for good: a new process tries again
+            raise FatalError(str(fault)) from fault
+        await self._stage.start()
+
+    async def assigned(self, partitions: Sequence[int]) -> None:
+        await self._stage.assigned(partitions)
+
+    async def revoked(self) -> None:
+        await self._stage.revoked()
+
+    def fold(self, envelope: Envelope) -> Any:
+        return self._stage.fold(envelope)
+
+    async def handle(self, envelope: Envelope) -> Sequence[Emit]:
+        return await self._stage.handle(envelope)
+
+    async def tick(self) -> Sequence[Emit]:
+        return await self._stage.tick()
+
+    async def close(self) -> None:
+        await self._stage.close()
+        await self._beside.__aexit__(None, None, None)

@@ -1,0 +1,143 @@
+"""From settings to the world on Kafka: keys, schemas, issuers, bus, blobs, catalog and policies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from fourgates.assembly import World, load_policies
+from fourgates.catalog import Catalog
+from fourgates.catalog.loading import load_catalog
+from fourgates.cli.settings import PREFIX, Settings
+from fourgates.contract.avro import AvroCodec, SchemaRegistry
+from fourgates.contract.errors import ConfigurationError
+from fourgates.contract.seals import RecordOpener, RecordWriter
+from fourgates.gates.identity import APPROVALS_AUDIENCE, IssuerConfig
+from fourgates.gates.permission import Policies
+from fourgates.runtime.blobs import LocalBlobStore
+from fourgates.runtime.clock import SystemClock
+from fourgates.runtime.data import data_folder
+from fourgates.runtime.jwks import Issuers
+from fourgates.runtime.kafka import KafkaBus
+from fourgates.runtime.keys import DevKeys, Keyring, require_development
+from fourgates.runtime.metrics import Metrics
+from fourgates.runtime.registry import HttpRegistry, LocalRegistry
+from fourgates.runtime.topics import await_broker, check_durability, check_topics
+
+
+class Base:
+    """What every process has before it speaks to a broker. Each part is made when it is first asked for, and can then refuse."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.clock, self.metrics = SystemClock(), Metrics()
+
+    @cached_property
+    def keyring(self) -> Keyring:
+        """Raises ConfigurationError naming the setting."""
+        settings = self.settings
+        if settings.keys_file is not None:
+            try:
+                return Keyring.from_file(settings.keys_file)
+            except ConfigurationError as fault:
+                raise ConfigurationError(f"{PREFIX}KEYS_FILE: {fault}") from None
+        if settings.environment != "development":
+            raise ConfigurationError(f"{PREFIX}KEYS_FILE: not set; {PREFIX}ENVIRONMENT={settings.environment} needs a key file "
+                                     "(`fourgates keys create FILE` makes one)")  # fmt: skip
+        require_loopback(settings)
+        return DevKeys.load(settings.home / "keys")
+
+    @cached_property
+    def codec(self) -> AvroCodec:
+        """Raises Transient where the schema registry is away, ConfigurationError where the schemas do not fit."""
+        url, folder = self.settings.registry_url, self.settings.schemas
+        registry: SchemaRegistry = HttpRegistry(url) if url else LocalRegistry(folder or data_folder("schemas"))
+        return AvroCodec(registry)
+
+    @cached_property
+    def opener(self) -> RecordOpener:
+        return RecordOpener(self.codec, self.keyring.verifier())
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        try:
+            return load_catalog(self.settings.catalog)
+        except ConfigurationError as fault:
+            raise ConfigurationError(f"{PREFIX}CATALOG: {fault}") from None
+
+    @cached_property
+    def policies(self) -> Policies:
+        path = self.settings.policies
+        if path is None:
+            return load_policies(self.catalog)
+        try:
+            return load_policies(self.catalog, path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeError) as fault:
+            raise ConfigurationError(f"{PREFIX}POLICIES: {path} cannot be read ({type(fault).__name__})") from None
+        except ConfigurationError as fault:
+            raise ConfigurationError(f"{PREFIX}POLICIES: {path}: {fault}") from None
+
+    def writer(self, name: str) -> RecordWriter:
+        """Encodes and seals that writer's records."""
+        return RecordWriter(self.codec, self.keyring.signer(name))
+
+    def issuers(self) -> Trusted:
+        """Whose tokens count. Raises ConfigurationError."""
+        settings = self.settings
+        if settings.issuers_file is not None:
+            try:
+                found = Issuers.from_file(settings.issuers_file)
+            except ConfigurationError as fault:
+                raise ConfigurationError(f"{PREFIX}ISSUERS_FILE: {fault}") from None
+            return Trusted(found.callers, found.approvers, found)
+        if settings.environment != "development":
+            raise ConfigurationError(f"{PREFIX}ISSUERS_FILE: not set; {PREFIX}ENVIRONMENT={settings.environment} needs a file "
+                                     "that says whose tokens count")  # fmt: skip
+        require_loopback(settings)
+        issuer = self.keyring.issuer
+        return Trusted(issuer.trust(), issuer.trust(APPROVALS_AUDIENCE))
+
+    def bus(self) -> KafkaBus:
+        """A connection that is still to be started."""
+        return KafkaBus(self.settings.bootstrap, self.opener, self.metrics)
+
+
+@dataclass(frozen=True, slots=True)
+class Trusted:
+    """The issuers of tokens that ask for calls, and of tokens that decide on them."""
+
+    callers: Mapping[str, IssuerConfig]
+    approvers: Mapping[str, IssuerConfig]
+    keeping: AbstractAsyncContextManager[object] = field(default_factory=nullcontext)
+    """Fetches their keys and keeps them up to date while it is open, in the process's loop. Entering raises Transient."""
+
+
+def world_of(base: Base, bus: KafkaBus, issuers: Trusted) -> World:
+    """The world of a stage's process."""
+    blobs = base.settings.home / "blobs"
+    return World(
+        catalog=base.catalog, policies=base.policies, keyring=base.keyring, issuers=issuers.callers, log=bus, clock=base.clock,
+        publisher=lambda writer: bus.publisher(base.writer(writer)), raw_blobs=LocalBlobStore(blobs / "raw"),
+        result_blobs=LocalBlobStore(blobs / "results"),
+    )  # fmt: skip
+
+
+async def await_world(base: Base, process: str, progress: Callable[[str], None]) -> None:
+    """Returns once a broker answers whose topics are as the pipeline needs them. Raises ConfigurationError."""
+    settings = base.settings
+    await await_broker(settings.bootstrap, seconds=settings.start_wait, progress=progress)
+    await check_topics(settings.bootstrap)
+    if process == "executor":
+        await check_durability(settings.bootstrap, settings.environment)
+
+
+def require_loopback(settings: Settings) -> None:
+    """Development keys and the development issuer must not meet a network. Raises ConfigurationError naming the setting."""
+    for variable, address in settings.addresses:
+        try:
+            require_development(settings.environment, [address])
+        except ConfigurationError as fault:
+            raise ConfigurationError(f"{variable}: {fault}; for more than one machine set {PREFIX}ENVIRONMENT=production, "
+                                     f"{PREFIX}KEYS_FILE and {PREFIX}ISSUERS_FILE") from None  # fmt: skip
