@@ -115,15 +115,17 @@ def _answers(port: int) -> bool:
 class LocalBroker:
     """One broker whose data lies in `data`. Started again on the same folder it has the same records and the same address.
 
-    `settings` overrides server properties by name. Raises ConfigurationError where it cannot start, saying why.
+    Without a `port` it takes any free one. `settings` overrides server properties by name. Raises ConfigurationError where it
+    cannot start, saying why.
     """
 
     def __init__(
-        self, data: Path, *, libs: Path, settings: Mapping[str, str] | None = None, progress: Progress = lambda line: None
-    ) -> None:
+        self, data: Path, *, libs: Path, port: int = 0, settings: Mapping[str, str] | None = None,
+        progress: Progress = lambda line: None,
+    ) -> None:  # fmt: skip
         self._data, self.libs, self._progress = data.absolute(), libs.absolute(), progress
         self._settings = dict(settings or {})
-        self._port = self._controller_port = 0
+        self._port, self._controller_port = port, 0
         self._child: subprocess.Popen[bytes] | None = None
         self.log = self._data / "broker.log"
         """What the broker itself says, for people."""
@@ -155,8 +157,8 @@ class LocalBroker:
         if self.pid is not None:
             return
         await fetch_kafka(self.libs, self._progress)
-        if not self._port:
-            self._port, self._controller_port = _free_port(), _free_port()
+        self._port = self._port or _free_port()
+        self._controller_port = self._controller_port or _free_port()
         self._data.mkdir(parents=True, exist_ok=True)
         config = self._data / "server.properties"
         config.write_text("".join(f"{name}={value}\n" for name, value in self._properties().items()))

@@ -82,3 +82,8 @@ async def stop_consumer(consumer: AIOKafkaConsumer) -> None:
         await asyncio.wait_for(consumer.stop(), CLOSE_SECONDS)
     except (KafkaError, TimeoutError, OSError):
         return  # the broker is away: its side of the connection ends by itself
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        # else it is one of the client's own tasks that was cancelled while it waited for an absent broker, and nobody means us
