@@ -123,9 +123,9 @@ def _pointer(loc: Sequence[int | str], kind: str, arguments: Any) -> str:
         missing = kind == "missing" and at == len(loc) - 1
         if missing:
             return step(pointer, token)
-        if (isinstance(value, dict) and token in value) or (
-            isinstance(value, list) and isinstance(token, int) and token < len(value)
-        ):
+        if isinstance(value, dict) and token in value:
+            pointer, value = step(pointer, token), value[token]
+        elif isinstance(value, list) and isinstance(token, int) and token < len(value):
             pointer, value = step(pointer, token), value[token]
     return pointer
 
