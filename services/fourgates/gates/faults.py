@@ -123,11 +123,15 @@ def _pointer(loc: Sequence[int | str], kind: str, arguments: Any) -> str:
         missing = kind == "missing" and at == len(loc) - 1
         if missing:
             return step(pointer, token)
-        if isinstance(value, dict) and token in value:
-            pointer, value = step(pointer, token), value[token]
-        elif isinstance(value, list) and isinstance(token, int) and token < len(value):
+        if _holds(value, token):
             pointer, value = step(pointer, token), value[token]
     return pointer
+
+
+def _holds(value: Any, token: int | str) -> bool:
+    if isinstance(value, dict):
+        return token in value
+    return isinstance(value, list) and isinstance(token, int) and token < len(value)
 
 
 def _model_reason(kind: str) -> str:
