@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 
 from fourgates.contract.codes import Code
@@ -12,6 +13,10 @@ from fourgates.contract.ports import Clock, Envelope, Following, Log
 from fourgates.contract.topology import AUDIT_WATERMARKS, CALLS_LEDGER
 from fourgates.gates.refusal import Refusal
 
+_STEP_MS = 100
+_MOST_UNSAVED = 100_000
+"""Only the oldest counts; newer ones beyond this are left out."""
+
 
 class AuditGate:
     """Follows the audit sink's watermarks."""
@@ -19,6 +24,7 @@ class AuditGate:
     def __init__(self, log: Log, clock: Clock, *, wait: float, lag: float) -> None:
         self._log, self._clock, self._wait, self._lag = log, clock, wait, lag
         self._marks: dict[int, tuple[int, int]] = {}
+        self._unsaved: dict[int, deque[tuple[int, int]]] = {}
         self._moved = asyncio.Condition()
         self._moving: set[asyncio.Task[None]] = set()
         self._following: Following | None = None
@@ -38,12 +44,34 @@ class AuditGate:
         if partition not in self._marks:  # this process has just started: the sink speaks about every partition it owns
             await self._until(lambda: partition in self._marks)
         offset, at_ms = self._marks.get(partition, (0, 0))
-        if self._clock.now_ms() - at_ms > self._lag * 1000:
-            return Refusal(Code.AUDIT_UNAVAILABLE, "audit_behind", detail={"watermark_ms": at_ms})
+        behind_ms = self._clock.now_ms() - self._saved_until(partition, at_ms)
+        if behind_ms > self._lag * 1000:
+            return Refusal(Code.AUDIT_UNAVAILABLE, "audit_behind", detail={"behind_ms": behind_ms})
         if risk is Risk.WRITE or offset > fence:
             return None
         passed = await self._until(lambda: self._marks[partition][0] > fence)
         return None if passed else Refusal(Code.AUDIT_UNAVAILABLE, "claim_not_in_audit")
+
+    def note(self, envelope: Envelope) -> None:
+        """A ledger entry of one of our partitions, as it is folded: how far behind the store is depends on the oldest unsaved.
+
+        One entry in a tenth of a second is enough to tell.
+        """
+        where = envelope.position
+        unsaved = self._unsaved.setdefault(where.partition, deque())
+        if where.offset < self._marks.get(where.partition, (0, 0))[0] or len(unsaved) >= _MOST_UNSAVED:
+            return
+        if not unsaved or envelope.time_ms - unsaved[-1][1] >= _STEP_MS:
+            unsaved.append((where.offset, envelope.time_ms))
+
+    def forget(self) -> None:
+        """The partitions are somebody else's."""
+        self._unsaved.clear()
+
+    def _saved_until(self, partition: int, told_ms: int) -> int:
+        """Up to which time the store has the ledger: until its last word, or until the oldest entry that it has not."""
+        unsaved = self._unsaved.get(partition)
+        return min(told_ms, unsaved[0][1]) if unsaved else told_ms
 
     async def _until(self, condition: Callable[[], bool]) -> bool:
         """Waits for the condition, at most as long as is set. Returns whether it holds."""
@@ -66,7 +94,11 @@ class AuditGate:
         if mark.topic != CALLS_LEDGER:
             return
         before = self._marks.get(mark.partition, (0, 0))
-        self._marks[mark.partition] = (max(before[0], mark.offset), envelope.time_ms)
+        saved = max(before[0], mark.offset)
+        self._marks[mark.partition] = (saved, envelope.time_ms)
+        unsaved = self._unsaved.get(mark.partition, deque())
+        while unsaved and unsaved[0][0] < saved:
+            unsaved.popleft()
         task = asyncio.get_running_loop().create_task(self._tell())
         self._moving.add(task)
         task.add_done_callback(self._moving.discard)

@@ -42,6 +42,7 @@ def build(
     index = LedgerIndex(ports.log, ports.publisher, ports.clock, producer)
     effects = EffectsView(ports.log, ports.publisher)
     audit = AuditGate(ports.log, ports.clock, wait=settings.audit_wait, lag=settings.audit_lag)
+    index.on_entry = audit.note
     preflight = Preflight(catalog, policies, audit, ports.clock)
     runner = Runner(index, ports.publisher, boxes, words, ports.clock, settings)
     runner.failpoints = ports.failpoints

@@ -46,6 +46,7 @@ class LedgerIndex:
         self.changed: set[str] = set()
         """Calls whose state changed since somebody looked whether their effects can be released."""
         self.on_change: Callable[[], None] = lambda: None
+        self.on_entry: Callable[[Envelope], None] = lambda envelope: None
 
     async def own(self, partitions: Sequence[int]) -> None:
         """Folds the partitions from their beginning; returns once everything before our own barrier is in."""
@@ -88,6 +89,7 @@ class LedgerIndex:
         )
 
     def _sink(self, envelope: Envelope) -> None:
+        self.on_entry(envelope)
         self._fold.apply(envelope)
 
     def _watch(self, envelope: Envelope, change: Change) -> None:

@@ -76,6 +76,7 @@ class ExecutorStage(BaseStage):
             self._releaser = None
         await self._p.recovery.stop()
         await self._p.index.disown()
+        self._p.audit.forget()
 
     async def close(self) -> None:
         await self._p.effects.close()
