@@ -7,17 +7,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from fourgates.runtime.local_broker import LocalBroker, kafka_available
 from fourgates.runtime.topics import create_topics
-from support.kafka import finish, fresh_topics
+from support.kafka import finish, fresh_topics, no_topics
 
 LIBS = Path(__file__).resolve().parents[1] / "build" / "kafka-libs"
 
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
-    """The session's broker with all topics. Tests that kill or pause a broker start one of their own."""
+    """The session's broker with all topics. Tests that kill or freeze a broker take `fragile`."""
     if (reason := kafka_available(LIBS)) is not None:
         if os.environ.get("CI") == "true":
             pytest.fail(f"the tests on Kafka must run here: {reason}")
@@ -36,3 +37,34 @@ def fresh_kafka(kafka: LocalBroker) -> LocalBroker:
     """The session's broker with empty topics."""
     finish(fresh_topics(kafka.bootstrap))
     return kafka
+
+
+@pytest.fixture(scope="session")
+def ill_treated(kafka: LocalBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
+    """A second broker, for tests that kill or freeze one; they leave it running and without topics: `fragile`."""
+    broker = LocalBroker(tmp_path_factory.mktemp("ill-treated"), libs=kafka.libs)
+    try:
+        finish(broker.start())
+        yield broker
+    finally:
+        finish(broker.stop())
+
+
+@pytest.fixture
+def fragile(ill_treated: LocalBroker) -> Iterator[LocalBroker]:
+    """A broker without topics that a test may kill, freeze and start again."""
+    yield ill_treated
+    finish(ill_treated.start())
+    finish(no_topics(ill_treated.bootstrap))
+
+
+@pytest_asyncio.fixture(loop_scope="session", scope="session")
+async def kafka_world(kafka: LocalBroker, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[KafkaWorld]:
+    """One pipeline of processes for all stories: they use orders of their own."""
+    await fresh_topics(kafka.bootstrap)
+    made = KafkaWorld(kafka.bootstrap, tmp_path_factory.mktemp("kafka-world"))
+    await made.start()
+    try:
+        yield made
+    finally:
+        await made.stop()

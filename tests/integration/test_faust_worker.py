@@ -18,12 +18,12 @@ from fourgates.contract.partition import partition_of
 from fourgates.contract.ports import Envelope, Position
 from fourgates.contract.seals import RecordOpener, RecordWriter
 from fourgates.contract.topology import CALL_PARTITIONS, CALLS_CLEARED, CALLS_LEDGER, RECORDS_DEAD
-from fourgates.runtime.kafka import KafkaAdmin, KafkaBus
+from fourgates.runtime.kafka import KafkaBus
 from fourgates.runtime.keys import DevKeys
 from fourgates.runtime.local_broker import LocalBroker
 from fourgates.runtime.topics import create_topics
 from support.eventually import eventually
-from support.kafka import committed_offsets, remove_topics
+from support.kafka import committed_offsets, no_topics
 from support.records import codec
 from support.samples import CALL
 from support.worker_process import GROUP, WorkerProcess, start_worker
@@ -315,8 +315,7 @@ async def test_logs_are_one_json_object_a_line(world: World) -> None:
 
 
 async def test_without_topics_a_worker_does_not_start(world: World) -> None:
-    async with KafkaAdmin(world.bootstrap) as admin:
-        await remove_topics(admin)
+    await no_topics(world.bootstrap)
     worker = start_worker(world.bootstrap, world.folder / "keys", world.folder / "worker.log", 0)
     try:
         assert await worker.ended() == 2

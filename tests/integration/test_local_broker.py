@@ -8,7 +8,6 @@ import re
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,28 +20,8 @@ from fourgates.runtime.kafka import KafkaAdmin, RawProducer
 from fourgates.runtime.local_broker import LocalBroker, kafka_available
 from fourgates.runtime.topics import Replication, await_broker, check_durability, check_topics, create_topics
 from support.eventually import eventually
-from support.kafka import finish, remove_topics
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(150)]
-
-
-@pytest.fixture(scope="module")
-def ill_treated(kafka: LocalBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
-    """One of this module's own."""
-    broker = LocalBroker(tmp_path_factory.mktemp("ill-treated"), libs=kafka.libs)
-    try:
-        finish(broker.start())
-        yield broker
-    finally:
-        finish(broker.stop())
-
-
-@pytest.fixture
-async def broker(ill_treated: LocalBroker) -> AsyncIterator[LocalBroker]:
-    """The ill-treated one without topics."""
-    yield ill_treated
-    async with KafkaAdmin(ill_treated.bootstrap) as admin:
-        await remove_topics(admin)
 
 
 async def test_topics_are_made_once_and_accepted_afterwards(kafka: LocalBroker) -> None:
@@ -61,42 +40,42 @@ async def test_one_broker_is_enough_in_development_only(kafka: LocalBroker) -> N
         await check_durability(kafka.bootstrap, "production")
 
 
-async def test_more_copies_than_brokers_are_refused_with_the_brokers_reason(broker: LocalBroker) -> None:
+async def test_more_copies_than_brokers_are_refused_with_the_brokers_reason(fragile: LocalBroker) -> None:
     with pytest.raises(ConfigurationError, match=r"does not create the topic calls\.requested"):
-        await create_topics(broker.bootstrap, Replication(3, 2))
+        await create_topics(fragile.bootstrap, Replication(3, 2))
 
 
-async def test_missing_and_wrong_topics_are_named(broker: LocalBroker) -> None:
+async def test_missing_and_wrong_topics_are_named(fragile: LocalBroker) -> None:
     with pytest.raises(ConfigurationError, match=r"records\.dead.*fourgates topics create"):
-        await check_topics(broker.bootstrap)
-    async with KafkaAdmin(broker.bootstrap) as admin:
+        await check_topics(fragile.bootstrap)
+    async with KafkaAdmin(fragile.bootstrap) as admin:
         await admin.create(RECORDS_DEAD, 3, 1, {})
         await eventually(lambda: admin.topics([RECORDS_DEAD]))
     with pytest.raises(ConfigurationError, match=r"records\.dead has 3 partitions, 12 are needed"):
-        await create_topics(broker.bootstrap)
+        await create_topics(fragile.bootstrap)
 
 
-async def test_records_survive_kill_9_of_the_broker_under_the_same_address(broker: LocalBroker) -> None:
+async def test_records_survive_kill_9_of_the_broker_under_the_same_address(fragile: LocalBroker) -> None:
     """E5"""
-    await create_topics(broker.bootstrap)
-    before = broker.bootstrap
-    async with RawProducer(broker.bootstrap) as producer:
+    await create_topics(fragile.bootstrap)
+    before = fragile.bootstrap
+    async with RawProducer(fragile.bootstrap) as producer:
         first = await producer.append(CALLS_LEDGER, b"k", b"one", 0)
-        await broker.kill()
-        await broker.restart()
-        assert broker.bootstrap == before
+        await fragile.kill()
+        await fragile.restart()
+        assert fragile.bootstrap == before
         second = await producer.append(CALLS_LEDGER, b"k", b"two", 0)
     assert (first.offset, second.offset) == (0, 1)
 
 
-async def test_a_frozen_broker_answers_nothing_until_it_is_resumed(broker: LocalBroker) -> None:
-    await create_topics(broker.bootstrap)
-    async with RawProducer(broker.bootstrap) as producer:
-        broker.pause()
+async def test_a_frozen_broker_answers_nothing_until_it_is_resumed(fragile: LocalBroker) -> None:
+    await create_topics(fragile.bootstrap)
+    async with RawProducer(fragile.bootstrap) as producer:
+        fragile.pause()
         waiting = asyncio.create_task(producer.append(CALLS_LEDGER, b"k", b"one", 0))
         done, _ = await asyncio.wait((waiting,), timeout=0.5)
         assert not done
-        broker.resume()
+        fragile.resume()
         assert (await asyncio.wait_for(waiting, 30)).offset == 0
 
 

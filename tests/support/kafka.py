@@ -36,6 +36,12 @@ async def remove_topics(admin: KafkaAdmin) -> None:
     await eventually(gone)
 
 
+async def no_topics(bootstrap: str) -> None:
+    """Removes all topics."""
+    async with KafkaAdmin(bootstrap) as admin:
+        await remove_topics(admin)
+
+
 async def fresh_topics(bootstrap: str) -> None:
     """Removes all topics and makes them again."""
     async with KafkaAdmin(bootstrap) as admin:
