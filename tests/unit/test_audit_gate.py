@@ -40,8 +40,9 @@ class Gate:
         await self.gate.start()
         return self
 
-    def mark(self, offset: int) -> None:
-        record = AuditWatermark(event_id="e", producer="p", topic="calls.ledger", partition=3, offset=offset)
+    def mark(self, offset: int, said_ms: int | None = None) -> None:
+        said_ms = self.clock.now_ms() if said_ms is None else said_ms
+        record = AuditWatermark(event_id="e", producer="p", topic="calls.ledger", partition=3, offset=offset, said_ms=said_ms)
         self.log.sink(Envelope(record, Position("audit.watermarks", 0, 0), self.clock.now_ms(), "audit"))
 
     def entry(self, offset: int) -> None:
@@ -100,3 +101,19 @@ async def test_a_destructive_call_waits_for_its_own_claim() -> None:
     await asyncio.sleep(0)
     await gate.clock.advance(5.1)
     assert await asyncio.wait_for(late, 5) is Code.AUDIT_UNAVAILABLE
+
+
+async def test_an_old_mark_appended_once_more_is_no_sign_of_life() -> None:
+    """P6, L3: whoever can write to the topic could else keep effects running while the store is away."""
+    gate = await Gate().started()
+    early = gate.clock.now_ms()
+    gate.mark(4)
+    await gate.clock.advance(1.0)
+    gate.mark(5)
+    late = gate.clock.now_ms()
+    await gate.clock.advance(10.1)
+    for offset, said_ms in ((4, early), (5, late)):
+        gate.mark(offset, said_ms)
+        assert await gate.code(Risk.WRITE) is Code.AUDIT_UNAVAILABLE
+    gate.mark(5)
+    assert await gate.code(Risk.WRITE) is None

@@ -105,8 +105,9 @@ class AuditSink:
 
     async def _watermark(self, place: Place) -> None:
         mark = AuditWatermark(
-            event_id=ids.random_id(), producer=self._producer, topic=place[0], partition=place[1], offset=self._stored[place]
-        )
+            event_id=ids.random_id(), producer=self._producer, topic=place[0], partition=place[1], offset=self._stored[place],
+            said_ms=self._clock.now_ms(),
+        )  # fmt: skip
         await self._retried(lambda: self._publisher.publish(mark))
         self._told[place] = self._clock.monotonic()
 

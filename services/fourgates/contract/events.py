@@ -265,6 +265,7 @@ class Control(Record):
     subject: D[str, "what it is about"]
     reason: D[str, "why"]
     by: D[str, "who"]
+    said_ms: D[int, "when it was said; one that is not later than the last of its subject does not count, it is a repetition"] = 0
     seal: D[Seal, "operator or sanitizer"] = EMPTY_SEAL
 
     def key(self) -> str:
@@ -298,6 +299,7 @@ class AuditWatermark(Record):
     topic: D[str, "topic"]
     partition: D[int, "partition"]
     offset: D[int, "the first offset that is not yet in the store"]
+    said_ms: D[int, "when the sink said so, by its own clock; a mark that was said before the last one does not count"] = 0
     seal: D[Seal, "audit"] = EMPTY_SEAL
 
     def key(self) -> str:

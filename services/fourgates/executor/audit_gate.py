@@ -24,6 +24,7 @@ class AuditGate:
     def __init__(self, log: Log, clock: Clock, *, wait: float, lag: float) -> None:
         self._log, self._clock, self._wait, self._lag = log, clock, wait, lag
         self._marks: dict[int, tuple[int, int]] = {}
+        self._said: dict[int, int] = {}
         self._unsaved: dict[int, deque[tuple[int, int]]] = {}
         self._moved = asyncio.Condition()
         self._moving: set[asyncio.Task[None]] = set()
@@ -91,11 +92,13 @@ class AuditGate:
 
     def _sink(self, envelope: Envelope) -> None:
         mark: AuditWatermark = envelope.record
-        if mark.topic != CALLS_LEDGER:
+        if mark.topic != CALLS_LEDGER or mark.said_ms < self._said.get(mark.partition, 0):
             return
         before = self._marks.get(mark.partition, (0, 0))
         saved = max(before[0], mark.offset)
-        self._marks[mark.partition] = (saved, envelope.time_ms)
+        self._said[mark.partition] = mark.said_ms
+        # An old mark that somebody appends once more is no sign of life: it is as old as its own words.
+        self._marks[mark.partition] = (saved, min(envelope.time_ms, mark.said_ms))
         unsaved = self._unsaved.get(mark.partition, deque())
         while unsaved and unsaved[0][0] < saved:
             unsaved.popleft()
