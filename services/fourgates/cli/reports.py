@@ -59,7 +59,7 @@ def success(door: DoorClient, by: str, json_form: bool) -> None:
         _print_json([dataclasses.asdict(one) | _rates(one) for one in found])
         return
     counts = ("asked", "decided", "ran", "succeeded", "refused", "failed", "in_doubt", "open")
-    head = (by, *(name.replace("_", "\n") for name in counts), "of\nasked", "of\ndecided", "of\nran")
+    head = (by, "asked", "decided", "ran", "ok", "refused", "failed", "in\ndoubt", "open", "of\nasked", "of\ndecided", "of\nran")
     rows = [(one.key, *(getattr(one, name) for name in counts), *map(_share, _rates(one).values())) for one in found]
     _print_table(head, rows)
 
