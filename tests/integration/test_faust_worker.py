@@ -323,3 +323,48 @@ async def test_without_topics_a_worker_does_not_start(world: World) -> None:
         worker.stop()
         await create_topics(world.bootstrap)
     assert "fourgates topics create" in worker.log.read_text()
+
+
+async def test_records_that_wait_without_any_progress_end_the_process(world: World) -> None:
+    worker = await world.worker(stall=2)
+    hung = await world.clear("slow", seconds=1_000)
+    assert await worker.ended() == 1
+    assert "nothing happened for 2 s" in worker.log.read_text()
+    assert await world.committed() == hung.offset
+
+
+async def test_a_worker_goes_on_after_its_broker_was_killed(fragile: LocalBroker, tmp_path: Path) -> None:
+    """E5"""
+    await create_topics(fragile.bootstrap)
+    keyring = DevKeys.load(tmp_path / "keys")
+    async with KafkaBus(fragile.bootstrap, RecordOpener(codec(), keyring.verifier())) as bus:
+        world = World(fragile.bootstrap, tmp_path, bus, keyring)
+        try:
+            worker = await world.worker()
+            before = [await world.clear("slow", n, seconds=2) for n in range(CALL_PARTITIONS)]
+            await fragile.kill()
+            await fragile.start()
+            after = [await world.clear("ok", n) for n in range(CALL_PARTITIONS)]
+            answers = await world.answered(before + after)
+            assert {json.loads(e.record.detail)["pid"] for e in answers} == {worker.child.pid}
+            await world.committed_up_to(after[3].offset + 1)
+            worker.signal(signal.SIGTERM)
+            assert await worker.ended() == 0
+        finally:
+            world.stop()
+
+
+async def test_a_worker_told_to_end_while_its_broker_is_frozen_ends_in_bounded_time(fragile: LocalBroker, tmp_path: Path) -> None:
+    await create_topics(fragile.bootstrap)
+    keyring = DevKeys.load(tmp_path / "keys")
+    async with KafkaBus(fragile.bootstrap, RecordOpener(codec(), keyring.verifier())) as bus:
+        world = World(fragile.bootstrap, tmp_path, bus, keyring)
+        try:
+            worker = await world.worker(drain=1)
+            await world.answered([await world.clear()])
+            fragile.pause()
+            worker.signal(signal.SIGTERM)
+            await worker.ended(60)
+        finally:
+            world.stop()
+            fragile.resume()

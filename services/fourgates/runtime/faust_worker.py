@@ -35,7 +35,7 @@ from fourgates.runtime.watchdog import watch
 from fourgates.runtime.worker_settings import WorkerSettings
 
 _COMMIT_SECONDS = 5.0
-_END_SECONDS = 30.0
+_END_SECONDS = 15.0
 _BUFFERED = 16_384
 _log = structlog.get_logger("fourgates.worker")
 _faust_log = logging.getLogger("faust.worker")  # else Faust names its own lines after this module

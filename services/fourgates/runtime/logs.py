@@ -4,11 +4,30 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 
 import structlog
 
 _LOUD = ("aiokafka", "faust", "mode", "asyncio", "uvicorn", "httpx", "httpcore")
 """Libraries that tell at INFO what only their authors want to know."""
+_SELDOM_SECONDS, _DIFFERENT = 10.0, 10_000
+
+
+class _Seldom(logging.Filter):
+    """Lets a library say the same thing only now and then: without a broker each Kafka client would say it ten times a second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[tuple[str, str], float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not record.name.startswith(_LOUD):
+            return True
+        what, now = (record.name, str(record.msg)), time.monotonic()
+        if now - self._said.get(what, -_SELDOM_SECONDS) < _SELDOM_SECONDS or len(self._said) > _DIFFERENT:
+            return False
+        self._said[what] = now
+        return True
 
 
 def configure_logging(level: str = "info", **bound: str) -> None:
@@ -39,6 +58,7 @@ def configure_logging(level: str = "info", **bound: str) -> None:
             ],
         )
     )
+    handler.addFilter(_Seldom())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
