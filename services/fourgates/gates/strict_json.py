@@ -10,7 +10,8 @@ import json
 import math
 import re
 from dataclasses import dataclass
-from typing import Any
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 from fourgates.catalog.keywords import step
 from fourgates.contract.codes import Code
@@ -50,7 +51,12 @@ _EXPONENT_FROM = 1e21
 """From here on canonical JSON writes an exponent; below, a large double would come back as an integer beyond 2^53-1."""
 _WHITESPACE = " \t\n\r"
 # Never backtracks: an unclosed string runs to the end of the text.
-_BRACKET_OR_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.S)
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.S)
+_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+"""Brackets as the steps that they make in depth, +1 and -1 read as signed bytes."""
+_NO_BRACKETS = bytes(sorted(set(range(256)) - set(b"[]{}")))
+_LARGE_NUMBER = re.compile(r"[0-9](?:[eE]|[0-9]{15})")
+"""Without one of these every number of a text is small enough to be read as it is meant."""
 _SURROGATE_SUSPECT = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _LONGEST_POINTER = 200
@@ -77,56 +83,81 @@ def strict_parse(text: str, limits: Limits = Limits()) -> Any | Refusal:
         return refused("byte_order_mark")
     if _deeper_than(text, limits.depth):
         return refused("too_deep")
-    marks: list[_Mark] = []
-    decoder = _decoder(marks)
     start = len(text) - len(text.lstrip(_WHITESPACE))
+    large = bool(_LARGE_NUMBER.search(text))
+    marked = large or "NaN" in text or "Infinity" in text
+    marking = _MARKING_LARGE if large else _MARKING
     try:
-        value, end = decoder.raw_decode(text, start)
+        try:
+            value, end = (marking if marked else _QUICK).raw_decode(text, start)
+        except _DuplicateKey:
+            marked = True
+            value, end = marking.raw_decode(text, start)
     except json.JSONDecodeError as fault:
         return refused("malformed_json", position=fault.pos)
-    if rest := text[end:].strip(_WHITESPACE):
+    if end < len(text) and (rest := text[end:].strip(_WHITESPACE)):
         return refused("two_values" if _starts_a_value(rest) else "trailing_text", position=end)
-    if (marks or _SURROGATE_SUSPECT.search(text)) and (found := _find(value, "")):
-        reason, pointer = found
-        return refused(reason, pointer)
+    if (marked or _SURROGATE_SUSPECT.search(text)) and (found := _find(value)):
+        reason, path = found
+        return refused(reason, step("", *reversed(path)))
     return value
 
 
-@dataclass(frozen=True, slots=True)
-class _Mark:
+class _DuplicateKey(ValueError):
+    """Which key of which object is found by reading the text again, with marks."""
+
+
+class _Mark(NamedTuple):
     """Stands in the parsed value where something may not be, so that its path can be told."""
 
     reason: str
-    key: str | None = None
+    keys: tuple[str, ...] = ()
 
 
-def _decoder(marks: list[_Mark]) -> json.JSONDecoder:
-    def mark(reason: str, key: str | None = None) -> _Mark:
-        marks.append(_Mark(reason, key))
-        return marks[-1]
+_NOT_FINITE, _OVERFLOW, _INEXACT = _Mark("not_finite"), _Mark("number_overflow"), _Mark("integer_out_of_range")
 
-    def pairs(items: list[tuple[str, Any]]) -> Any:
-        made = dict(items)
-        if len(made) == len(items):
-            return made
-        seen: set[str] = set()
-        twice = next(key for key, _ in items if key in seen or seen.add(key))  # type: ignore[func-returns-value]  # add gives None
-        return mark("duplicate_key", twice)
 
-    def integer(digits: str) -> Any:
-        if len(digits) > _LONGEST_SAFE or abs(number := int(digits)) > MAX_SAFE_INTEGER:
-            return mark("integer_out_of_range")
-        return number
+def _pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(items)
+    if len(made) != len(items):
+        raise _DuplicateKey
+    return made
 
-    def floating(digits: str) -> Any:
-        number = float(digits)
-        if math.isinf(number):
-            return mark("number_overflow")
-        return mark("integer_out_of_range") if MAX_SAFE_INTEGER < abs(number) < _EXPONENT_FROM else number
 
-    return json.JSONDecoder(
-        object_pairs_hook=pairs, parse_int=integer, parse_float=floating, parse_constant=lambda _: mark("not_finite")
-    )
+def _marked_pairs(items: list[tuple[str, Any]]) -> Any:
+    made = dict(items)
+    if len(made) == len(items):
+        return made
+    seen: set[str] = set()
+    for key, _ in items:
+        if key in seen:
+            return _Mark("duplicate_key", (key,))
+        seen.add(key)
+    raise AssertionError("fewer keys than pairs, and none twice")
+
+
+def _marked_integer(digits: str) -> Any:
+    if len(digits) > _LONGEST_SAFE or abs(number := int(digits)) > MAX_SAFE_INTEGER:
+        return _INEXACT
+    return number
+
+
+def _marked_float(digits: str) -> Any:
+    number = float(digits)
+    if math.isinf(number):
+        return _OVERFLOW
+    return _INEXACT if MAX_SAFE_INTEGER < abs(number) < _EXPONENT_FROM else number
+
+
+def _marked_constant(_: str) -> Any:
+    return _NOT_FINITE
+
+
+_QUICK = json.JSONDecoder(object_pairs_hook=_pairs)
+_MARKING = json.JSONDecoder(object_pairs_hook=_marked_pairs, parse_constant=_marked_constant)
+_MARKING_LARGE = json.JSONDecoder(
+    object_pairs_hook=_marked_pairs, parse_constant=_marked_constant, parse_int=_marked_integer, parse_float=_marked_float
+)
 
 
 def _size(text: str, limit: int) -> int:
@@ -135,18 +166,12 @@ def _size(text: str, limit: int) -> int:
 
 
 def _deeper_than(text: str, depth: int) -> bool:
+    """Judged over the brackets outside of strings, before anything is parsed."""
     if text.count("[") + text.count("{") <= depth:
         return False
-    level = 0
-    for found in _BRACKET_OR_STRING.finditer(text):
-        first = found[0][0]
-        if first in "[{":
-            level += 1
-            if level > depth:
-                return True
-        elif first in "]}":
-            level -= 1
-    return False
+    data = text.encode("utf-8", "surrogatepass")
+    brackets = (_STRING.sub(b"", data) if b'"' in data else data).translate(_STEPS, _NO_BRACKETS)
+    return max(accumulate(memoryview(brackets).cast("b")), default=0) > depth
 
 
 def _starts_a_value(rest: str) -> bool:
@@ -157,20 +182,30 @@ def _starts_a_value(rest: str) -> bool:
     return True
 
 
-def _find(value: Any, pointer: str) -> tuple[str, str] | None:
-    """(reason, pointer) of the first thing that may not be; the depth is already bounded."""
-    if isinstance(value, _Mark):
-        return value.reason, pointer if value.key is None else step(pointer, value.key)
-    if isinstance(value, str):
-        return ("lone_surrogate", pointer) if _SURROGATE.search(value) else None
-    if isinstance(value, dict):
+def _find(value: Any) -> tuple[str, list[str | int]] | None:
+    """(reason, path from its end) of the first thing that may not be; the depth is already bounded."""
+    kind = type(value)
+    if kind is str:
+        return ("lone_surrogate", []) if _halved(value) else None
+    if kind is _Mark:
+        return value.reason, list(value.keys)
+    if kind is dict:
         for key, item in value.items():
-            if _SURROGATE.search(key):
-                return "lone_surrogate", step(pointer, key)
-            if found := _find(item, step(pointer, key)):
+            if _halved(key):
+                return "lone_surrogate", [key]
+            if type(item) in _WALKED and (found := _find(item)):
+                found[1].append(key)
                 return found
-    if isinstance(value, list):
+    if kind is list:
         for at, item in enumerate(value):
-            if found := _find(item, step(pointer, at)):
+            if type(item) in _WALKED and (found := _find(item)):
+                found[1].append(at)
                 return found
     return None
+
+
+def _halved(text: str) -> bool:
+    return not text.isascii() and _SURROGATE.search(text) is not None
+
+
+_WALKED = frozenset({str, dict, list, _Mark})
