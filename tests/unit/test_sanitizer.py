@@ -272,13 +272,15 @@ async def test_the_same_result_has_the_same_reference(world: Sanitizing) -> None
     assert len(world.results) == 1
 
 
-@pytest.mark.parametrize("size", [10, 100_000])
+@pytest.mark.parametrize("size", [10, 20_000])
 async def test_no_raw_result_lies_readable_in_any_record(size: int) -> None:
     """R3"""
     world = Sanitizing()
     await world.start(in_thread_bytes=1_000)
     try:
-        await world.run_write({"note": f"{SECRET[:7]}\u2060{SECRET[7:]} " * size, "mail": "anna@shop.example"})
+        content = {"note": f"{SECRET[:7]}\u2060{SECRET[7:]} " * size, "mail": "anna@shop.example"}
+        await world.run_write(content, result=await world.blob_box(content))
+        assert world.completed()[0].redactions == size + 1
         for topic in (CALLS_LEDGER, CALLS_COMPLETED):
             for received in world.bus.records(topic):
                 assert b"Zq7Zq7" not in (received.value or b"") and b"anna@" not in (received.value or b"")
