@@ -29,7 +29,7 @@ _NOBODY_SETS = frozenset({
 """What the runtime derives or holds; a model that may send one would choose its identity or its key (C9)."""
 PERSONAL_DATA = frozenset({"card", "iban", "email", "phone"})
 """Kinds of personal data that a contract may name beside secrets, which are always redacted."""
-_ORIGIN = re.compile(r"user|host|model|result(:[a-zA-Z0-9_-]{1,64})?")
+_ORIGIN = re.compile(r"user|within|host|model|result(:[a-zA-Z0-9_-]{1,64})?")
 _SCALARS = frozenset({"string", "integer", "number", "boolean"})
 _NOTHING = timedelta(0)
 
@@ -161,7 +161,7 @@ def _origins(tool: Tool) -> Iterator[Complaint]:
         if not allowed:
             yield f"origins of {name!r} are empty: no call could ever pass"
         for odd in sorted(word for word in allowed if not _ORIGIN.fullmatch(word)):
-            yield f"origins of {name!r} hold {odd!r}; there are user, host, model, result and result:TOOL"
+            yield f"origins of {name!r} hold {odd!r}; there are user, within, host, model, result and result:TOOL"
 
 
 def _results(tool: Tool) -> Iterator[Complaint]:
@@ -169,8 +169,8 @@ def _results(tool: Tool) -> Iterator[Complaint]:
         yield f"redact names {', '.join(odd)}, which nobody would redact; there are {', '.join(sorted(PERSONAL_DATA))}"
     if not all(tool.lift) or len(set(tool.lift)) != len(tool.lift):
         yield "lift holds an empty name or one twice; name each top-level field of the result once"
-    if not all(tool.trusted_results):
-        yield "trusted_results hold an empty name; name top-level fields of the result"
+    if not all(name for field in tool.trusted_results for name in field.split("/")):
+        yield "trusted_results hold an empty name: no value would ever lie there; write a path such as email or contacts/*/email"
 
 
 def _functions(tool: Tool) -> Iterator[Complaint]:

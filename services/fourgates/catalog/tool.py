@@ -112,10 +112,13 @@ class Tool:
     honours_key: bool = False
     """The downstream honours `ctx.key`: a second send with it cannot have a second effect."""
     origins: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Argument name -> origins it may have (`user`, `result`, `result:TOOL`, `host`, `model`)."""
+    """Argument name -> origins it may have (`user`, `within`, `result`, `result:TOOL`, `host`, `model`); see docs/origins.md."""
     on_breach: OnBreach = OnBreach.HOLD
     trusted_results: frozenset[str] = frozenset()
-    """Top-level fields of this tool's results that count as `host` (an address book is not a web page)."""
+    """Fields of this tool's results that count as `host`, as paths: `email`, `contacts/*/email`, `*` for everything.
+
+    An address book is not a web page. Nobody but this tool's owner may be able to write there.
+    """
     redact: tuple[str, ...] = ()
     """Kinds of personal data to redact beside secrets: `card`, `iban`, `email`, `phone`."""
     lift: tuple[str, ...] = ()

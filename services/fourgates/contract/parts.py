@@ -59,7 +59,7 @@ class Origin:
     """Where one argument leaf came from, as the host marks it; `user` is recomputed by the validator."""
 
     pointer: D[str, "JSON Pointer of the leaf in the arguments"]
-    origin: D[str, "user, result:<call_id>, host or model"]
+    origin: D[str, "user, within (beneath what the user named), result:<call_id>, host or model"]
     source: D[str, "name of the source for a reader, such as the tool whose result it stood in"] = ""
     quote: D[str, "the source's words around the value, at most 500 characters"] = ""
 

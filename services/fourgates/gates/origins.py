@@ -2,8 +2,10 @@
 
 This is what stops injected instructions: a recipient that the user never named and no trusted source gave goes to a person.
 
-A leaf is `user` where it stands in a user turn as a whole token (`spelling`), else `host` where the host vouches for it,
-else `result:<call_id>` where it stands in something that came back, else `model`. Decisions about small values:
+A leaf is `user` where it stands in a user turn as a whole token (`spelling`) or is a list in one text whose items all do
+(`composing`), else `host` where the host vouches for it, else `result:<call_id>` where it stands in something that came back,
+else `model`. Where a contract asks for it, a leaf is `within` that lies beneath an address or folder that the user named
+(`addresses`). Decisions about small values:
 
 - A number matches a number in its common spellings, never as a part of another token; units are not converted.
 - A text of one or two characters must stand there in the same case: `US` is not `us`, `M` is not `m`.
@@ -13,92 +15,19 @@ else `result:<call_id>` where it stands in something that came back, else `model
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from fourgates.catalog import Tool
 from fourgates.catalog.keywords import step
 from fourgates.contract.errors import ConfigurationError
 from fourgates.contract.parts import Breach, Origin
+from fourgates.gates.composing import HOST, MODEL, RESULT, USER, WITHIN, items_of
+from fourgates.gates.origin_book import OriginBook, turns
 from fourgates.gates.shape import arguments_shape, free_keys
-from fourgates.gates.words import QUOTE_CHARS, Needle, Words, leaves
+from fourgates.gates.words import QUOTE_CHARS, Words, leaves
 
-__all__ = ["OriginBook", "breaches_of", "check_contract", "defaults_of", "leaves", "recompute"]
-
-USER, HOST, MODEL, RESULT = "user", "host", "model", "result"
-MAX_SEEN_CHARS = 8_000_000
-"""How much a run remembers of what came back; beyond it the oldest is forgotten, and its values count as the model's."""
-
-
-@lru_cache(maxsize=64)
-def _turns(user_turns: tuple[str, ...]) -> Words:
-    return Words(user_turns)
-
-
-class OriginBook:
-    """What a run has heard, in the host: what the user said, and what came back from where."""
-
-    def __init__(self) -> None:
-        self.user_turns: tuple[str, ...] = ()
-        self._seen: list[tuple[str, str, Words]] = []
-
-    def user_said(self, text: str) -> None:
-        """One turn of the user. It travels with each call, so that the validator can look for itself."""
-        self.user_turns = (*self.user_turns, text)
-
-    def saw(self, source: str, content: Any, trusted_fields: Iterable[str] = (), *, call_id: str = "") -> None:
-        """Something came back: a tool's result (its name as source, its call_id) or what the host read elsewhere.
-
-        `content` is text or a JSON value; text that is JSON is read as such. Values of the named top-level fields count as
-        `host`: an address book is not a web page.
-        """
-        value = _parsed(content)
-        trusted = frozenset(trusted_fields)
-        if trusted and isinstance(value, Mapping):
-            self._add(source, HOST, {name: each for name, each in value.items() if name in trusted})
-            value = {name: each for name, each in value.items() if name not in trusted}
-        self._add(source, f"{RESULT}:{call_id or source}", value)
-
-    def vouches(self, source: str, content: Any) -> None:
-        """The host itself gives these values, such as the number of the account that is signed in."""
-        self._add(source, HOST, content)
-
-    def mark(self, arguments: Any) -> tuple[Origin, ...]:
-        """One Origin a leaf. Of several places the first that was seen counts, what the host vouches for before all others."""
-        return tuple(self._marked(count, pointer, leaf) for count, (pointer, leaf) in enumerate(leaves(arguments)))
-
-    def _marked(self, count: int, pointer: str, leaf: Any) -> Origin:
-        said, needle = _turns(self.user_turns), Needle(leaf)
-        if count < said.patience and said.hold(needle):
-            return Origin(pointer=pointer, origin=USER)
-        best: Origin | None = None
-        for source, origin, words in self._seen:
-            if (best is not None and origin != HOST) or count >= words.patience:
-                continue
-            quote = words.quote_of(needle)
-            if quote is not None:
-                best = Origin(pointer=pointer, origin=origin, source=source, quote=quote)
-                if origin == HOST:
-                    break
-        return best or Origin(pointer=pointer, origin=MODEL)
-
-    def _add(self, source: str, origin: str, value: Any) -> None:
-        texts = [leaf if isinstance(leaf, str) else json.dumps(leaf) for _, leaf in leaves(value) if leaf not in (None, {}, [])]
-        if texts:
-            self._seen.append((source, origin, Words(texts)))
-        while len(self._seen) > 1 and sum(len(words.raw) for _, _, words in self._seen) > MAX_SEEN_CHARS:
-            del self._seen[0]
-
-
-def _parsed(content: Any) -> Any:
-    if isinstance(content, str) and content.lstrip()[:1] in ("{", "["):
-        try:
-            return json.loads(content)
-        except (ValueError, RecursionError):
-            return content
-    return content
+__all__ = ["OriginBook", "breaches_of", "check_contract", "defaults_of", "leaves", "marks_for", "recompute"]
 
 
 def defaults_of(tool: Tool) -> dict[str, Any]:
@@ -107,30 +36,65 @@ def defaults_of(tool: Tool) -> dict[str, Any]:
     return {name: each["default"] for name, each in properties.items() if isinstance(each, Mapping) and "default" in each}
 
 
+def marks_for(
+    tool: Tool, arguments: Mapping[str, Any], user_turns: Sequence[str], host_marks: Iterable[Origin]
+) -> tuple[Origin, ...]:
+    """The validator's marks of a call of this tool."""
+    within = {name for name, allowed in tool.origins.items() if WITHIN in allowed}
+    return recompute(arguments, user_turns, host_marks, defaults_of(tool), within)
+
+
 def recompute(
     arguments: Mapping[str, Any],
     user_turns: Sequence[str],
     host_marks: Iterable[Origin],
     defaults: Mapping[str, Any] | None = None,
+    within: Collection[str] = (),
 ) -> tuple[Origin, ...]:
     """The validator's own marks: `user` from the turns in the event, the host's other marks kept, everything else `model`.
 
     A host's `user` that the turns do not bear out becomes `model`. An argument that is its contract's default
-    (`defaults_of`) is `host`.
+    (`defaults_of`) is `host`. `within` names the arguments for which lying beneath what the user named counts.
     """
-    said = _turns(tuple(user_turns))
+    said = _Turns(turns(tuple(user_turns)))
     marks = {mark.pointer: mark for mark in host_marks}
     out: list[Origin] = []
     for name, value in arguments.items():
         default = defaults is not None and name in defaults and _same(defaults[name], value)
         for pointer, leaf in leaves(value, step("", name)):
-            if len(out) < said.patience and said.hold(leaf):
+            kept = _kept(pointer, marks.get(pointer))
+            if said.whole(leaf) or (not kept.origin.startswith(RESULT) and said.items(leaf)):
                 out.append(Origin(pointer=pointer, origin=USER))
             elif default:
                 out.append(Origin(pointer=pointer, origin=HOST, source="default"))
+            elif name in within and kept.origin != HOST and said.encloses(leaf):
+                out.append(Origin(pointer=pointer, origin=WITHIN, source=kept.source, quote=kept.quote))
             else:
-                out.append(_kept(pointer, marks.get(pointer)))
+                out.append(kept)
     return tuple(out)
+
+
+class _Turns:
+    """Looks for the values of one call in what the user said; of very many only for the first ones."""
+
+    def __init__(self, said: Words) -> None:
+        self._said = said
+        self._looks = 0
+
+    def whole(self, leaf: Any) -> bool:
+        return self._patient() and self._said.hold(leaf)
+
+    def items(self, leaf: Any) -> bool:
+        """Whether it is a list in one text, each item of which stands there. A list that somebody else wrote is not asked for."""
+        items = items_of(leaf) if isinstance(leaf, str) else ()
+        return bool(items) and all(self.whole(item) for item in items)
+
+    def encloses(self, leaf: Any) -> bool:
+        return self._patient() and self._said.enclose(leaf)
+
+    def _patient(self) -> bool:
+        self._looks += 1
+        return self._looks <= self._said.patience
 
 
 def _same(default: Any, value: Any) -> bool:

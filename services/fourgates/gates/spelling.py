@@ -65,10 +65,22 @@ def find_whole(text: str, value: str) -> int:
     """Where `value` stands in `text` as a whole token, or -1. Both are already normalised the same way."""
     at = text.find(value) if value else -1
     for _ in range(_LOOKS):
-        if at < 0 or (_ends_here(text, at, -1) and _ends_here(text, at + len(value) - 1, 1)):
+        if at < 0 or stands_whole(text, at, len(value)):
             return at
         at = text.find(value, at + 1)
     return -1
+
+
+def stands_whole(text: str, at: int, length: int) -> bool:
+    """Whether what stands there is no part of a longer token."""
+    return _begins_here(text, at) and _ends_here(text, at + length - 1, 1)
+
+
+def _begins_here(text: str, at: int) -> bool:
+    """Whether a token begins at `at`; an absolute path is none where `~`, `.` or another joiner makes it a relative one."""
+    if text[at] == "/" and at and text[at - 1] in _JOINERS:
+        return False
+    return _ends_here(text, at, -1)
 
 
 def _ends_here(text: str, edge: int, step: int) -> bool:
@@ -207,3 +219,9 @@ def moment_of(value: str) -> Moment | None:
         return Moment(days, frozenset()) if days else None
     clock = frozenset(times_in(flat)) if any(pattern.fullmatch(flat) for pattern in _TIMES) else frozenset()
     return Moment(frozenset(), clock) if clock else None
+
+
+def stamp_of(value: str) -> tuple[str, str] | None:
+    """The day and the time of day of a timestamp such as `2024-05-12 14:30`."""
+    found = _STAMP.fullmatch(folded(value)) if len(value) <= 30 else None
+    return (found["date"], found["time"]) if found and found["time"] else None

@@ -12,6 +12,7 @@ from typing import Any
 
 from fourgates.catalog.keywords import step
 from fourgates.gates import spelling
+from fourgates.gates.addresses import Address, address_of, addresses_in, folders_of
 
 QUOTE_CHARS = 500
 _SCANNED_CHARS = 50_000_000
@@ -47,9 +48,23 @@ class Needle:
             return spelling.bare(spelling.exact(self.text)), True
         return value, False
 
+    @property
+    def key(self) -> str:
+        """The same for all spellings of one value, so far as they are easily told."""
+        if self.number is not None:
+            return str(self.number.normalize())
+        if self.text is None:
+            return repr(self.leaf)
+        address = self.address
+        return f"{address.host}{address.path}{address.tail}" if address else spelling.bare(spelling.folded(self.text))
+
     @cached_property
     def number(self) -> Decimal | None:
         return spelling.number_of(self.leaf)
+
+    @cached_property
+    def address(self) -> Address | None:
+        return None if self.text is None else address_of(self.text)
 
     @cached_property
     def moment(self) -> spelling.Moment | None:
@@ -81,9 +96,25 @@ class Words:
     def _times(self) -> frozenset[time]:
         return frozenset(islice(spelling.times_in(self._flat), _NAMED))
 
+    @cached_property
+    def _addresses(self) -> dict[str, list[tuple[Address, int]]]:
+        named: dict[str, list[tuple[Address, int]]] = {}
+        for address, at in islice(addresses_in(self.raw), _NAMED):
+            named.setdefault(address.host, []).append((address, at))
+        return named
+
     def hold(self, leaf: Any) -> bool:
         """Whether the leaf (or its Needle) stands here, as a whole token or in another common spelling."""
         return self._place(leaf) is not None
+
+    def enclose(self, leaf: Any) -> bool:
+        """Whether the leaf is an address or a path beneath an address or a folder that stands here."""
+        if not isinstance(leaf, str):
+            return False
+        if leaf[:1] in ("/", "~"):
+            return any(spelling.find_whole(self._exact, folder) >= 0 for folder in folders_of(leaf))
+        value = address_of(leaf)
+        return value is not None and any(value.within(named) for named, _ in self._addresses.get(value.host, ()))
 
     def quote_of(self, leaf: Any) -> str | None:
         """The words around the place where the leaf stands, at most 500 characters; None where it does not stand here."""
@@ -92,9 +123,11 @@ class Words:
             return None
         value = leaf.leaf if isinstance(leaf, Needle) else leaf
         if place[0] is self._flat and isinstance(value, str):
-            written = re.search(r"\s+".join(re.escape(word) for word in value.split()), self.raw, re.IGNORECASE)
-            if written:
-                return _around(self.raw, written.start(), written.end() - written.start())
+            pattern = re.compile(r"\s+".join(re.escape(word) for word in value.split()), re.IGNORECASE)
+            for written in islice(pattern.finditer(self.raw), _NAMED):
+                start, length = written.start(), written.end() - written.start()
+                if length and spelling.stands_whole(self.raw, start, length):
+                    return _around(self.raw, start, length)
         return _around(*place)
 
     def _place(self, leaf: Any) -> tuple[str, int, int] | None:
@@ -111,6 +144,10 @@ class Words:
         number = needle.number
         if number is not None:
             return (self._flat, self._numbers[number], 1) if number in self._numbers else None
+        address = needle.address
+        for named, at in self._addresses.get(address.host, ()) if address else ():
+            if address and address.equals(named):
+                return self.raw, at, 1
         moment = needle.moment
         if moment is not None and moment.days <= self._days.keys() and moment.times <= self._times:
             return self._flat, min((self._days[day] for day in moment.days), default=0), 1

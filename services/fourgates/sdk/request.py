@@ -54,12 +54,16 @@ def _encodes(text: str) -> bool:
 
 
 async def marks_of(book: OriginBook, raw: str) -> tuple[Origin, ...]:
-    """The host's marks of the arguments. `user` and `model` stay away: the validator finds the former, and assumes the latter."""
+    """The host's marks of the arguments, which from now on count as passed on to a tool.
+
+    `user` and `model` stay away: the validator finds the former, and assumes the latter.
+    """
     arguments = strict_parse(raw, LIMITS)
     if isinstance(arguments, Refusal):
         return ()
     # Looking for hundreds of values takes long enough to hold up everything else of the host.
     marks = await asyncio.to_thread(book.mark, arguments) if len(raw) > _LARGE else book.mark(arguments)
+    book.passes_on(arguments, marks)
     return fitting([mark for mark in marks if mark.origin not in ("user", "model")])
 
 

@@ -36,7 +36,7 @@ class Options:
     ask_again_s: float = 10.0
     budget_s: float = 120.0
     trusted_results: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Tool -> top-level fields of its results that count as `host`; `Tool.trusted_results` of the catalog."""
+    """Tool -> fields of its results that count as `host` (`OriginBook.saw`); `Tool.trusted_results` of the catalog."""
     producer: str = ""
     """How this host names itself to operators; empty: by machine and process."""
 
@@ -81,7 +81,10 @@ class Run:
         self._book.user_said(text)
 
     def saw(self, source: str, content: Any, trusted_fields: Iterable[str] = ()) -> None:
-        """The model read this (a page, a mail, another system's result): its values count as that source's."""
+        """The model read this (a page, a mail, another system's result): its values count as that source's.
+
+        Values of the trusted fields (paths such as `contacts/*/email`) count as the host's.
+        """
         self._book.saw(source, content, trusted_fields)
 
     def vouches(self, source: str, content: Any) -> None:
