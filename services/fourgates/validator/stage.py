@@ -19,7 +19,7 @@ from fourgates.contract.stage import BaseStage
 from fourgates.contract.topology import CALLS_REQUESTED
 from fourgates.gates.business import CompiledRules, gather_facts
 from fourgates.gates.format import ArgumentCheck
-from fourgates.gates.origins import breaches_of, defaults_of, recompute
+from fourgates.gates.origins import breaches_of, marks_for
 from fourgates.gates.refusal import Refusal
 
 from .emits import STAGE, Emits
@@ -163,7 +163,7 @@ def _call(request: CallRequested, who: Principal, tool: Tool, arguments: dict[st
         call_id=request.call_id, run_id=request.run_id, tool_call_id=request.tool_call_id, principal=who,
         tool=tool.name, tool_version=tool.version, risk=tool.risk, arguments=text.decode(), args_digest=args_digest,
         effect_key=tool.effect_key(who.tenant, arguments, args_digest, request.call_id),
-        origins=recompute(arguments, request.user_turns, request.origins, defaults_of(tool)),
+        origins=marks_for(tool, arguments, request.user_turns, request.origins),
         intent=request.intent, allowed_actions=request.allowed_actions, deadline_ms=request.deadline_ms, requested_ms=at_ms,
     )  # fmt: skip
 
