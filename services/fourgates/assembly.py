@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
@@ -82,7 +82,7 @@ def build_stage(name: str, world: World, settings: StageSettings, producer: str)
     if name == "validator":
         grants = GrantBook(keys.validator_private(), TokenVerifier(world.issuers), keys.validator_retired())
         return validator.build(
-            catalog=catalog, grants=grants, signer=keys.signer(name), clock=clock, producer=producer,
+            catalog=catalog, log=world.log, grants=grants, signer=keys.signer(name), clock=clock, producer=producer,
             settings=settings.validator,
         )  # fmt: skip
     if name == "authorizer":
@@ -108,24 +108,24 @@ def build_stage(name: str, world: World, settings: StageSettings, producer: str)
     )  # fmt: skip
 
 
-def last_word(stage: Stage, producer: str) -> Callable[[Envelope], Emit | None]:
+def last_word(stage: Stage, producer: str) -> Callable[[Envelope], Sequence[Emit]]:
     """What a stage's process appends where its own code failed on a proven record that names a call: Refused(internal).
 
     A host's request is proven by its grant, so the validator itself says whether there is anybody to answer.
     """
-    own: Callable[[Envelope], Emit | None] | None = getattr(stage, "last_word", None)
+    own: Callable[[Envelope], Sequence[Emit]] | None = getattr(stage, "last_word", None)
     if own is not None:
         return own
 
-    def refused(envelope: Envelope) -> Emit | None:
+    def refused(envelope: Envelope) -> Sequence[Emit]:
         record = envelope.record
         call: Call | None = getattr(record, "call", None) or getattr(getattr(record, "held", None), "call", None)
-        if call is None or stage.name == "sanitizer":
-            return None
-        return LedgerEntry(
+        if call is None:
+            return ()
+        return (LedgerEntry(
             event_id=ids.event_id(record.event_id, stage.name, "Refused", "internal"), producer=producer,
             cause=cause_of(envelope), kind=LedgerKind.REFUSED, call_id=call.call_id, about=ref_of(call),
             code=Code.INTERNAL.value, reason="unforeseen",
-        )  # fmt: skip
+        ),)  # fmt: skip
 
     return refused

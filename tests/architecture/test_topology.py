@@ -9,7 +9,7 @@ from typing import get_args
 
 import yaml
 
-from fourgates.contract.events import ApprovalKind, LedgerKind, Record
+from fourgates.contract.events import ApprovalKind, Control, ControlKind, LedgerKind, Record
 from fourgates.contract.seals import writers_of
 from fourgates.contract.topology import BY_NAME, BY_RECORD, CALL_KEYED, CALL_PARTITIONS, TOPOLOGY, Actor, topology_markdown
 from support.samples import SEALED
@@ -47,6 +47,8 @@ def test_seals_accept_the_writers_of_the_topology_and_no_other() -> None:
 
 def kinds_of(sample: Record) -> list[Record]:
     """The record once for each kind on which its writers depend."""
+    if isinstance(sample, Control):
+        return [sample, replace(sample, kind=ControlKind.STOP, subject="run:acme/1")]
     kinds = {"LedgerEntry": LedgerKind, "ApprovalEvent": ApprovalKind}.get(type(sample).__name__)
     return [replace(sample, kind=kind) for kind in kinds] if kinds else [sample]  # type: ignore[call-arg]
 
@@ -57,7 +59,7 @@ def test_call_keyed_topics_share_one_partition_count() -> None:
 
 
 def test_only_state_topics_are_compacted() -> None:
-    assert {topic.name for topic in TOPOLOGY if topic.compacted} == {"controls", "audit.watermarks"}
+    assert {topic.name for topic in TOPOLOGY if topic.compacted} == {"audit.watermarks"}
 
 
 def test_audit_reads_every_topic_but_its_own_watermarks() -> None:

@@ -10,8 +10,14 @@ from typing import Any, Protocol
 import httpx
 
 from fourgates.assembly import StageSettings
+from fourgates.contract.avro import AvroCodec
+from fourgates.contract.events import Record
 from fourgates.contract.ports import Envelope, Position
+from fourgates.contract.seals import RecordWriter
 from fourgates.executor.settings import ExecutorSettings
+from fourgates.runtime.data import data_folder
+from fourgates.runtime.keys import Keyring
+from fourgates.runtime.registry import LocalRegistry
 from fourgates.sdk import Options, Run
 from fourgates.testing import MemoryRows, Pipeline
 from support.downstream import Downstream
@@ -37,6 +43,8 @@ class StoryWorld(Protocol):
     """The pipeline with its surroundings, on any bus."""
 
     downstream: Downstream
+    keyring: Keyring
+    """Every key of the pipeline: for what the tests seal themselves."""
 
     def run(self, subject: str = "anna", groups: Sequence[str] = STAFF, *, intent: str = "", **more: Any) -> Run:
         """A run of the agent `bot` for that subject."""
@@ -55,6 +63,12 @@ class StoryWorld(Protocol):
 
     async def kill(self, stage: str) -> None:
         """kill -9 of the stage's process; another one takes over."""
+
+
+async def publish(world: StoryWorld, writer: str, record: Record) -> Position:
+    """Appends the record as that writer seals it."""
+    codec = AvroCodec(LocalRegistry(data_folder("schemas")))
+    return await world.append(*RecordWriter(codec, world.keyring.signer(writer)).encode(record))
 
 
 async def holds_of(
@@ -83,6 +97,7 @@ class MemoryWorld:
     def __init__(self, folder: Path) -> None:
         self.downstream = Downstream(folder / "downstream.sqlite")
         self.pipeline = Pipeline(make_catalog(folder), settings=FAST, tenant=TENANT, options=OPTIONS)
+        self.keyring = self.pipeline.keyring
 
     async def start(self) -> None:
         await self.pipeline.__aenter__()

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from fourgates.contract.topology import BY_NAME, CALLS_LEDGER, CALLS_REQUESTED, CONTROLS, TOPOLOGY, Topic
+from fourgates.contract.topology import BY_NAME, CALLS_LEDGER, CALLS_REQUESTED, CONTROLS, FOREVER, TOPOLOGY, Topic
 from fourgates.runtime.kafka import TopicState
 from fourgates.runtime.topics import Replication, durability_faults, faults_of, topic_config
 
@@ -36,9 +36,18 @@ def test_event_logs_are_deleted_by_time_and_never_compacted() -> None:
             assert config["cleanup.policy"] == "compact"
         else:
             assert config["cleanup.policy"] == "delete"
-            assert int(config["retention.ms"]) == topic.kept.total_seconds() * 1000
-            assert int(config["segment.ms"]) <= int(config["retention.ms"]) / 4
-    assert topic_config(BY_NAME[CONTROLS], Replication())["cleanup.policy"] == "compact"
+            retention_ms = topic.kept.total_seconds() * 1000
+            assert int(config["retention.ms"]) == (-1 if topic.kept == FOREVER else retention_ms)
+            assert int(config["segment.ms"]) <= retention_ms / 4
+
+
+def test_controls_are_kept_for_ever_and_whole() -> None:
+    """P6: in a compacted log a record that proves nothing would take away the one that switched a tool off."""
+    config = topic_config(BY_NAME[CONTROLS], Replication())
+    assert (config["cleanup.policy"], config["retention.ms"]) == ("delete", "-1")
+    state = as_made(BY_NAME[CONTROLS])
+    (fault,) = faults_of(BY_NAME[CONTROLS], dataclasses.replace(state, config={**state.config, "retention.ms": "86400000"}))
+    assert "for ever" in fault
 
 
 @pytest.mark.parametrize(

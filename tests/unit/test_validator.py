@@ -16,7 +16,7 @@ from fourgates.contract import ids
 from fourgates.contract.canonical import digest
 from fourgates.contract.codes import Code
 from fourgates.contract.errors import ConfigurationError, Poison
-from fourgates.contract.events import CallRequested, CallValidated, LedgerEntry, LedgerKind, RequestKind
+from fourgates.contract.events import CallRequested, CallValidated, Control, ControlKind, LedgerEntry, LedgerKind, RequestKind
 from fourgates.contract.partition import partition_of
 from fourgates.contract.parts import Gate, Origin, Principal
 from fourgates.contract.ports import Emit, Envelope, Position
@@ -24,6 +24,7 @@ from fourgates.contract.seals import RecordOpener, RecordWriter, verdicts_fit
 from fourgates.gates.identity import GrantBook, TokenVerifier
 from fourgates.gates.refusal import Refusal
 from fourgates.runtime.clock import ManualClock
+from fourgates.runtime.memory import MemoryBus
 from fourgates.validator import ValidatorSettings, build
 from support.records import codec
 from support.tokens import NOW_MS, keyring, sealed, token
@@ -109,12 +110,23 @@ def enveloped(record: CallRequested, raw: bytes = b"raw") -> Envelope:
     return Envelope(record, Position("calls.requested", 3, 7), NOW_MS, "run", raw=raw)
 
 
-async def judge(record: CallRequested, grants: FakeGrants | None = None, settings: ValidatorSettings | None = None) -> Emit:
+def bus() -> MemoryBus:
+    return MemoryBus(RecordOpener(codec(), keyring().verifier()), ManualClock(NOW_MS))
+
+
+async def judge(
+    record: CallRequested, grants: FakeGrants | None = None, settings: ValidatorSettings | None = None, *controls: Control
+) -> Emit:
+    log = bus()
+    for control in controls:
+        await log.publisher(RecordWriter(codec(), keyring().signer("operator"))).publish(control)
     stage = build(
-        catalog=SHOP, grants=grants or FakeGrants(), signer=keyring().signer("validator"), clock=ManualClock(NOW_MS + 5),
-        producer="validator@test:1", settings=settings,
+        catalog=SHOP, log=log, grants=grants or FakeGrants(), signer=keyring().signer("validator"),
+        clock=ManualClock(NOW_MS + 5), producer="validator@test:1", settings=settings,
     )  # fmt: skip
+    await stage.start()
     (emitted,) = await stage.handle(enveloped(record))
+    await stage.close()
     return emitted
 
 
@@ -321,9 +333,10 @@ async def test_with_real_grants_the_run_key_and_the_token_decide() -> None:
     assert isinstance(who, Principal)
     own = ids.call_id(who.issuer, who.tenant, who.subject, who.agent, RUN_ID, "call-1")
     stage = build(
-        catalog=SHOP, grants=GrantBook(keys.validator_private(), verifier), signer=keys.signer("validator"),
+        catalog=SHOP, log=bus(), grants=GrantBook(keys.validator_private(), verifier), signer=keys.signer("validator"),
         clock=ManualClock(NOW_MS), producer="validator@test:1",
     )  # fmt: skip
+    await stage.start()
 
     async def ask(run_key: bytes = b"r" * 32, bearer: str = "", **changes: Any) -> Emit:
         received = sealed(request(call_id=own, **changes), run_key=run_key, bearer=bearer)
@@ -350,6 +363,33 @@ def _partition(key: bytes) -> int:
     return partition_of(key, 12)
 
 
+def control(kind: ControlKind, subject: str, said_ms: int = 1) -> Control:
+    return Control(
+        event_id="e" * 32, producer="cli", kind=kind, subject=subject, reason="an incident", by="olga", said_ms=said_ms
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "subject", "code", "reason"),
+    [
+        (ControlKind.DISABLE, "tool:refund", Code.TOOL_DISABLED, "tool_disabled"),
+        (ControlKind.DISABLE, f"agent:{ANNA.agent}", Code.PERMISSION_DENIED, "agent_disabled"),
+        (ControlKind.DISABLE, f"tenant:{ANNA.tenant}", Code.PERMISSION_DENIED, "tenant_disabled"),
+        (ControlKind.STOP, f"run:{ANNA.tenant}/{RUN_ID}", Code.RUN_STOPPED, "run_stopped"),
+    ],
+)
+async def test_what_is_switched_off_is_refused(kind: ControlKind, subject: str, code: Code, reason: str) -> None:
+    """C4, S6: until it is switched on again; a cancel passes at all times."""
+    entry = await judge(request(), None, None, control(kind, subject))
+    assert isinstance(entry, LedgerEntry)
+    assert (entry.code, entry.reason) == (code.value, reason)
+    cancel = await judge(request(kind=RequestKind.CANCEL), None, None, control(kind, subject))
+    assert isinstance(cancel, LedgerEntry)
+    assert cancel.kind is LedgerKind.CANCELLED
+    again = await judge(request(), None, None, control(kind, subject), control(ControlKind.ENABLE, subject, 2))
+    assert isinstance(again, CallValidated)
+
+
 def test_a_rule_that_does_not_compile_stops_the_start() -> None:
     """B6"""
     catalog = Catalog("broken")
@@ -360,6 +400,7 @@ def test_a_rule_that_does_not_compile_stops_the_start() -> None:
     with pytest.raises(ConfigurationError, match="odd"):
         build(
             catalog=catalog,
+            log=bus(),
             grants=FakeGrants(),
             signer=keyring().signer("validator"),
             clock=ManualClock(),

@@ -121,7 +121,7 @@ ORDER BY call_id
 
 OFFSETS_MISSING = Check(
     "offsets_missing",
-    "Records of a partition are missing between others. A compacted topic may have gaps and is left out.",
+    "Records of a partition are missing between others.",
     """
 SELECT topic, partition, previous + 1 AS first_missing, offset - previous - 1 AS missing
 FROM (
@@ -129,7 +129,7 @@ FROM (
            lagInFrame(offset, 1, offset - 1) OVER (PARTITION BY topic, partition ORDER BY offset
                                                    ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS previous
     FROM fourgates.records
-    WHERE topic != 'controls' AND at < fromUnixTimestamp64Milli({before:Int64}, 'UTC')
+    WHERE at < fromUnixTimestamp64Milli({before:Int64}, 'UTC')
 )
 WHERE offset != previous + 1
 ORDER BY topic, partition, first_missing

@@ -251,6 +251,10 @@ class EffectEntry(Record):
         return self.effect_key
 
 
+RUN_SUBJECT = "run:"
+"""How a control's subject begins that is about a run."""
+
+
 class ControlKind(StrEnum):
     DISABLE = "disable"
     ENABLE = "enable"

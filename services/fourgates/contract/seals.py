@@ -19,7 +19,7 @@ import fastavro
 from .avro import AvroCodec, to_dict
 from .avro_schema import schema_of
 from .errors import Poison
-from .events import ApprovalKind, LedgerKind, Record
+from .events import RUN_SUBJECT, ApprovalKind, Control, ControlKind, LedgerKind, Record
 from .ids import length_prefixed
 from .partition import partition_of
 from .parts import Call, Gate, Seal, Verdict
@@ -59,7 +59,6 @@ _TOPICS = {
     CALLS_VALIDATED: frozenset({"validator"}),
     CALLS_CLEARED: frozenset({"authorizer", "waiter"}),
     EFFECTS: _EXECUTOR,
-    CONTROLS: frozenset({"operator", "sanitizer"}),
     CALLS_COMPLETED: frozenset({"sanitizer"}),
     AUDIT_WATERMARKS: frozenset({"audit"}),
     RECORDS_DEAD: _STAGES,
@@ -72,7 +71,15 @@ def writers_of(topic: str, record: Record) -> frozenset[str]:
         return _LEDGER.get(record.kind, _EXECUTOR)  # type: ignore[attr-defined]  # a LedgerEntry by its topic
     if topic == APPROVALS:
         return _APPROVALS.get(record.kind, frozenset({"waiter"}))  # type: ignore[attr-defined]  # an ApprovalEvent
+    if topic == CONTROLS:
+        return _controllers(record)  # type: ignore[arg-type]  # a Control by its topic
     return _TOPICS[topic]
+
+
+def _controllers(control: Control) -> frozenset[str]:
+    """The sanitizer may stop a run and nothing else: its key must not switch a tool on."""
+    stops_run = control.kind is ControlKind.STOP and control.subject.startswith(RUN_SUBJECT)
+    return frozenset({"operator", "sanitizer"}) if stops_run else frozenset({"operator"})
 
 
 def writer_of(key_id: str) -> str:

@@ -12,6 +12,8 @@ LONGEST_WAIT = timedelta(days=30)
 """The longest time that a call may wait for people."""
 EFFECT_WINDOW = timedelta(hours=24)
 """The default window in which one effect key may have one effect."""
+FOREVER = timedelta.max
+"""Of a log that is never cut: what was said in it counts until something else is said."""
 CALL_PARTITIONS = 12
 """Partitions of every call-keyed topic, fixed for life: a call's partition number is the same on all of them."""
 
@@ -59,7 +61,7 @@ TOPOLOGY: tuple[Topic, ...] = (
           ("executor", "waiter", "sanitizer", "audit"), _LONG, "horizon + longest wait"),
     Topic(EFFECTS, "EffectEntry", "effect_key or quota key", ("executor",), ("executor", "audit"), _LONG, "longest window"),
     Topic(CONTROLS, "Control", "subject", ("operator", "sanitizer"),
-          ("validator", "authorizer", "waiter", "executor", "sanitizer", "audit"), None, "compacted", partitions=1),
+          ("validator", "authorizer", "waiter", "executor", "sanitizer", "audit"), FOREVER, "for ever", partitions=1),
     Topic(CALLS_COMPLETED, "CallCompleted", "run (tenant, run_id)", ("sanitizer",),
           ("sdk", "sanitizer", "audit"), HORIZON, "horizon"),
     Topic(AUDIT_WATERMARKS, "AuditWatermark", "topic + partition", ("audit",), ("executor",), None, "compacted", partitions=1),

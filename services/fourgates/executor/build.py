@@ -16,6 +16,7 @@ from fourgates.executor.running import Runner
 from fourgates.executor.settings import ExecutorSettings
 from fourgates.executor.stage import ExecutorStage, Parts
 from fourgates.executor.words import Words
+from fourgates.gates.control_view import ControlView
 from fourgates.gates.permission import Policies
 
 
@@ -43,10 +44,11 @@ def build(
     effects = EffectsView(ports.log, ports.publisher)
     audit = AuditGate(ports.log, ports.clock, wait=settings.audit_wait, lag=settings.audit_lag)
     index.on_entry = audit.note
-    preflight = Preflight(catalog, policies, audit, ports.clock)
+    controls = ControlView(ports.log)
+    preflight = Preflight(catalog, policies, audit, controls, ports.clock)
     runner = Runner(index, ports.publisher, boxes, words, ports.clock, settings)
     runner.failpoints = ports.failpoints
     recovery = Recovery(catalog, index, effects, ports.publisher, ports.clock, settings)
-    recovery.words, recovery.boxes = words, boxes
-    parts = Parts(index, effects, audit, preflight, runner, recovery, words)
+    recovery.words, recovery.boxes, recovery.barred = words, boxes, preflight.controls
+    parts = Parts(index, effects, audit, controls, preflight, runner, recovery, words)
     return ExecutorStage(parts, ports.publisher, ports.verifier, ports.clock, settings)

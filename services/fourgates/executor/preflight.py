@@ -1,4 +1,4 @@
-"""Right before dispatch: version, time, approval, audit, typed landing, rules; for what waited, policy and preview."""
+"""Right before dispatch: version, controls, time, approval, audit, landing, rules; for what waited, policy and preview."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from fourgates.contract.parts import Call, Gate
 from fourgates.contract.ports import Clock
 from fourgates.executor.audit_gate import AuditGate
 from fourgates.gates.business import CompiledRules, gather_facts
+from fourgates.gates.control_view import ControlView
 from fourgates.gates.permission import Policies
 from fourgates.gates.preview import take_preview
 from fourgates.gates.refusal import Refusal
@@ -33,8 +34,11 @@ class Ready:
 class Preflight:
     """The last look before the world is touched. Each step answers with a Refusal or lets the next one look."""
 
-    def __init__(self, catalog: Catalog, policies: Policies, audit: AuditGate, clock: Clock) -> None:
+    def __init__(
+        self, catalog: Catalog, policies: Policies, audit: AuditGate, controls: ControlView, clock: Clock
+    ) -> None:  # fmt: skip
         self._catalog, self._policies, self._audit, self._clock = catalog, policies, audit, clock
+        self._controls = controls
         self._rules = {tool.name: CompiledRules(tool) for tool in catalog}
 
     def version(self, call: Call) -> Tool | Refusal:
@@ -43,6 +47,10 @@ class Preflight:
         if tool is None or tool.version != call.tool_version or tool.risk is not call.risk:
             return Refusal(Code.TOOL_CHANGED, "tool_version", detail={"asked": call.tool_version})
         return tool
+
+    def controls(self, call: Call) -> Refusal | None:
+        """Neither the tool, the agent, the tenant nor the run was switched off meanwhile."""
+        return self._controls.barred(call.tool, call.principal, call.run_id)
 
     def time(self, cleared: CallCleared, cleared_ms: int) -> float | Refusal:
         """Seconds of budget left. Waiting for people has stopped the call's clock: it runs on from the approval."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+from collections.abc import Callable
 from typing import Any
 
 import structlog
@@ -22,6 +23,7 @@ from fourgates.executor.running import never
 from fourgates.executor.settings import ExecutorSettings
 from fourgates.executor.words import Words
 from fourgates.gates.ledger import Phase
+from fourgates.gates.refusal import Refusal
 from fourgates.gates.retry import backoff
 
 _log = structlog.get_logger("fourgates.executor")
@@ -41,6 +43,7 @@ class Recovery:
         self._asked: dict[str, int] = {}
         self.words: Words
         self.boxes: ResultBoxes
+        self.barred: Callable[[Call], Refusal | None]
 
     def under_way(self, claim_id: str) -> bool:
         return claim_id in self._tasks
@@ -93,7 +96,7 @@ class Recovery:
         claim_id, s = claim.entry.claim_id, self._settings
         asserted: set[str] = set()
         for attempt in range(1, s.max_attempts + 1) if tool.honours_key else ():
-            if claim.stop.is_set() or not self._in_doubt(claim):
+            if claim.stop.is_set() or not self._in_doubt(claim) or self.barred(call):
                 return None
             if not self._effects.holds(call.effect_key, call.call_id, claim.fence):
                 return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from fourgates.catalog import ProbeVerdict, Tool, ToolContext
@@ -32,10 +33,15 @@ class Job:
     ready: Ready
     ends: float
     """Monotonic end of the budget."""
+    controls: Callable[[Call], Refusal | None]
+    """Whether the call was switched off meanwhile: looked at right before each attempt."""
 
     @property
     def call(self) -> Call:
         return self.cleared.call
+
+    def barred(self) -> Refusal | None:
+        return self.controls(self.call)
 
 
 class Runner:
@@ -59,6 +65,8 @@ class Runner:
         """A read claims nothing: its first Finished in the ledger answers. A transient end is told and is not final."""
         started, attempt = self._clock.now_ms(), 0
         while True:
+            if barred := job.barred():
+                return self._words.refused(job.call, job.cause, barred)
             attempt += 1
             timeout = min(job.tool.timeout.total_seconds(), max(0.0, job.ends - self._clock.monotonic()))
             done = await run_tool(job.tool, job.ready.landed, self.context(job, -1, timeout, attempt), timeout, None)
@@ -75,8 +83,10 @@ class Runner:
     async def write(self, job: Job, claim: OpenClaim) -> LedgerEntry:
         """A claimed write: its last word, or InDoubt where neither sending again nor the probe could tell."""
         claim_id, started, attempts, vouched = claim.entry.claim_id, self._clock.now_ms(), 0, 0
-        done = Attempt(Ended.NOT_EXECUTED)
+        done, barred = Attempt(Ended.NOT_EXECUTED), None
         while self._may_send(job.call, claim):
+            if (barred := job.barred()) is not None:
+                break
             attempts += 1
             attempt_id = ids.random_id()
             await self._publisher.publish(self._words.attempted(job.call, claim_id, attempt_id, "holder"))
@@ -91,6 +101,8 @@ class Runner:
             if not await self._again(job, done, attempts, stopped=claim.stop.is_set()):
                 break
         if vouched == attempts:
+            if barred is not None:
+                return self._words.refused(job.call, job.cause, barred, claim_id, vouches=attempts)
             return self._nothing_ran(job, done, claim_id, attempts, started)
         return await self._doubted(job, done, claim, started)
 

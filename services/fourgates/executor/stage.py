@@ -26,6 +26,7 @@ from fourgates.executor.recovery import Recovery
 from fourgates.executor.running import Job, Runner
 from fourgates.executor.settings import ExecutorSettings
 from fourgates.executor.words import Words
+from fourgates.gates.control_view import ControlView
 from fourgates.gates.effects import releasable
 from fourgates.gates.ledger import CallState, Phase, conflicts
 from fourgates.gates.refusal import Refusal
@@ -40,6 +41,7 @@ class Parts:
     index: LedgerIndex
     effects: EffectsView
     audit: AuditGate
+    controls: ControlView
     preflight: Preflight
     runner: Runner
     recovery: Recovery
@@ -61,6 +63,7 @@ class ExecutorStage(BaseStage):
     async def start(self) -> None:
         await self._p.effects.start()
         await self._p.audit.start()
+        await self._p.controls.start()
 
     async def assigned(self, partitions: Sequence[int]) -> None:
         await self._p.index.own(partitions)
@@ -81,6 +84,7 @@ class ExecutorStage(BaseStage):
     async def close(self) -> None:
         await self._p.effects.close()
         await self._p.audit.close()
+        await self._p.controls.close()
 
     async def handle(self, envelope: Envelope) -> Sequence[Emit]:
         cleared: CallCleared = envelope.record
@@ -126,6 +130,8 @@ class ExecutorStage(BaseStage):
         tool = look.version(call)
         if isinstance(tool, Refusal):
             return [self._p.words.refused(call, cause, tool)]
+        if barred := look.controls(call):
+            return [self._p.words.refused(call, cause, barred)]
         left = look.time(cleared, envelope.time_ms)
         if isinstance(left, Refusal):
             return [self._p.words.refused(call, cause, left)]
@@ -134,7 +140,8 @@ class ExecutorStage(BaseStage):
         ready = await look.check(tool, cleared, envelope.time_ms, envelope.position.partition, -1)
         if isinstance(ready, Refusal):
             return [self._p.words.refused(call, cause, ready)]
-        return [await self._p.runner.read(Job(cleared, cause, tool, ready, self._clock.monotonic() + left))]
+        ends = self._clock.monotonic() + left
+        return [await self._p.runner.read(Job(cleared, cause, tool, ready, ends, look.controls))]
 
     async def _write(self, cleared: CallCleared, cause: Cause, tool: Tool, envelope: Envelope, left: float) -> Sequence[Emit]:
         """Claim and read back; claim the effect and read back; look once more; send."""
@@ -153,7 +160,7 @@ class ExecutorStage(BaseStage):
         ready = await p.preflight.check(tool, cleared, envelope.time_ms, claim.partition, claim.fence)
         if isinstance(ready, Refusal):
             return [self._turned_down(cleared, cause, claim, ready)]
-        last = await p.runner.write(Job(cleared, cause, tool, ready, ends), claim)
+        last = await p.runner.write(Job(cleared, cause, tool, ready, ends, p.preflight.controls), claim)
         return [last]
 
     def _turned_down(self, cleared: CallCleared, cause: Cause, claim: OpenClaim, refusal: Refusal) -> LedgerEntry:

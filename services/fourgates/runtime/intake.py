@@ -23,8 +23,8 @@ from fourgates.runtime.metrics import Metrics
 from fourgates.runtime.trace import TRACE, trace_of
 
 T = TypeVar("T")
-OnUnforeseen: TypeAlias = Callable[[Envelope], Emit | None]
-"""What a stage's process appends where its own code failed on a proven record: a Refused(internal), or nothing."""
+OnUnforeseen: TypeAlias = Callable[[Envelope], Sequence[Emit]]
+"""What a stage's process appends where its own code failed on a proven record: its last words, in this order, or nothing."""
 
 UNFORESEEN_IN_A_ROW = 5
 """So many unforeseen exceptions without a good record between them end the process: it is broken, not the records."""
@@ -45,12 +45,15 @@ def backoff(attempt: int, base: float = BACKOFF_BASE, cap: float = BACKOFF_CAP) 
 
 
 class Offsets:
-    """The offsets of one partition in one assignment. What may be committed never passes an unfinished one."""
+    """The offsets of one partition in one assignment. What may be committed never passes an unfinished one.
 
-    def __init__(self) -> None:
+    `start` is where the assignment begins, where that is known.
+    """
+
+    def __init__(self, start: int | None = None) -> None:
         self._order: deque[int] = deque()
         self._under_way: set[int] = set()
-        self._next: int | None = None
+        self._next = start
 
     def begin(self, offset: int) -> bool:
         """Notes that work on `offset` starts. False where this or a later one was begun before: it is a repetition."""
@@ -69,12 +72,12 @@ class Offsets:
 
     @property
     def expected(self) -> int | None:
-        """The offset after the newest one that was begun; None before the first."""
+        """The offset after the newest one that was begun; before the first the start."""
         return self._next
 
     @property
     def committable(self) -> int | None:
-        """The lowest unfinished offset; after the last one where all are finished; None before the first."""
+        """The lowest unfinished offset; after the last one where all are finished; before the first the start."""
         return self._order[0] if self._order else self._next
 
     @property
@@ -131,12 +134,14 @@ class RecordHandler:
         publisher: Publisher,
         clock: Clock,
         producer: str,
-        on_unforeseen: OnUnforeseen = lambda envelope: None,
+        on_unforeseen: OnUnforeseen = lambda envelope: (),
         metrics: Metrics | None = None,
     ) -> None:
         self._stage, self._opener, self._publisher, self._clock = stage, opener, publisher, clock
         self._producer, self._on_unforeseen = producer, on_unforeseen
         self._metrics = metrics or Metrics()
+        self._seconds = self._metrics.seconds.labels(stage.name)  # looking a label up costs more than counting
+        self._handled = self._metrics.records.labels(stage.name, "handled")
         self._openings, self._turns = Turns(), Turns()
         self._in_a_row = 0
         self._ticks_in_a_row = 0
@@ -148,7 +153,7 @@ class RecordHandler:
         if isinstance(envelope, Poison):
             await self._bury(received, None, envelope.reason, envelope.detail)
             return
-        with self._metrics.seconds.labels(self._stage.name).time():
+        with self._seconds.time():
             await self._turns.take(received.key, lambda: self._judge(received, envelope))
 
     async def restore(self, received: Received) -> None:
@@ -205,7 +210,7 @@ class RecordHandler:
             await self._own_up(received, envelope, fault)
         else:
             self._in_a_row = 0
-            self._metrics.records.labels(self._stage.name, "handled").inc()
+            self._handled.inc()
 
     def _open(self, received: Received) -> Callable[[], Awaitable[Envelope]]:
         async def opened() -> Envelope:
@@ -239,10 +244,10 @@ class RecordHandler:
         _log.error("unforeseen", stage=self._stage.name, fault=_where(fault), in_a_row=self._in_a_row)
         await self._bury(received, envelope, "unforeseen", _where(fault))
         try:
-            last_word = self._on_unforeseen(envelope)
+            last_words = self._on_unforeseen(envelope)
         except Exception as second:
             raise FatalError(f"no last word for a failed record: {_where(second)}") from second
-        if last_word is not None:
+        for last_word in last_words:
             await self._certainly(last_word)
         if self._in_a_row >= UNFORESEEN_IN_A_ROW:
             raise FatalError(f"{self._in_a_row} records in a row failed: {_where(fault)}") from fault

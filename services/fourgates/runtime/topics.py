@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from fourgates.contract.errors import ConfigurationError, Transient
-from fourgates.contract.topology import TOPOLOGY, Topic
+from fourgates.contract.topology import FOREVER, TOPOLOGY, Topic
 from fourgates.runtime.kafka import KafkaAdmin, TopicState
 
 _ATTEMPT_SECONDS = 5.0
@@ -38,7 +38,7 @@ def topic_config(topic: Topic, replication: Replication) -> dict[str, str]:
         return {**config, "cleanup.policy": "compact"}
     # Retention removes whole segments: with short ones a record does not outlive its time by much.
     segment = min(topic.kept / 4, _LONGEST_SEGMENT)
-    return {**config, "cleanup.policy": "delete", "retention.ms": _ms(topic.kept), "segment.ms": _ms(segment)}
+    return {**config, "cleanup.policy": "delete", "retention.ms": _retention(topic.kept), "segment.ms": _ms(segment)}
 
 
 def faults_of(topic: Topic, state: TopicState) -> list[str]:
@@ -54,7 +54,8 @@ def faults_of(topic: Topic, state: TopicState) -> list[str]:
     ]
     kept_ms = int(state.config.get("retention.ms") or -1)
     if topic.kept is not None and 0 <= kept_ms < int(_ms(topic.kept)):
-        faults.append(f"{topic.name} keeps records for {kept_ms} ms, at least {_ms(topic.kept)} are needed ({topic.kept_words})")
+        needed = f"{_retention(topic.kept)} is needed ({topic.kept_words})"
+        faults.append(f"{topic.name} keeps records for {kept_ms} ms, at least {needed}")
     return faults
 
 
@@ -139,6 +140,10 @@ async def check_durability(bootstrap: str, environment: str, topology: Sequence[
 def _refuse(faults: list[str]) -> None:
     if faults:
         raise ConfigurationError(f"The topics do not fit: {'; '.join(faults)}.")
+
+
+def _retention(kept: timedelta) -> str:
+    return "-1" if kept == FOREVER else _ms(kept)
 
 
 def _ms(time: timedelta) -> str:

@@ -1,6 +1,6 @@
 """Consumes calls.ledger (and calls.completed whole, for the answers that were given).
 
-Produces calls.completed.
+Produces calls.completed, controls (the stop of a run).
 Never passes on a raw result, changes an answer that was given.
 """
 

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from fourgates.contract import ids
 from fourgates.contract.codes import CODES, Code
 from fourgates.contract.errors import Poison, Transient
-from fourgates.contract.events import CallCompleted, LedgerEntry
+from fourgates.contract.events import CallCompleted, Control, ControlKind, LedgerEntry
 from fourgates.contract.observation import Observation
 from fourgates.contract.parts import EMPTY_SEAL, CallRef, Risk
 from fourgates.contract.ports import Emit, Envelope, Publisher
 from fourgates.contract.stage import BaseStage, cause_of
 from fourgates.contract.topology import CALLS_LEDGER
 from fourgates.gates.answers import Told, What, answer_of
+from fourgates.gates.controls import run_subject
 from fourgates.gates.ledger import LedgerFold
 from fourgates.sanitizer.contents import Contents, Shown
 from fourgates.sanitizer.first_answers import FirstAnswers
@@ -63,28 +64,40 @@ class SanitizerStage(BaseStage):
         entry: LedgerEntry = envelope.record
         told: Told | None = envelope.folded
         completed = None if told is None else await self._completed(envelope, told)
+        answer = self._stopping(envelope, completed) if completed is not None else ()
         if entry.result is None or not entry.result.blob_ref:
-            return [completed] if completed is not None else []
-        if completed is not None:
-            await self._publisher.publish(completed)
+            return answer
+        for record in answer:
+            await self._publisher.publish(record)
         await self._raw.discard(entry.result, _about(entry).tenant)
-        return []
+        return ()
 
-    def last_word(self, envelope: Envelope) -> Emit | None:
+    def last_word(self, envelope: Envelope) -> Sequence[Emit]:
         """What is told where our own code failed on a proven entry. The ledger has spoken: a committed write stays one."""
         told, entry = envelope.folded, envelope.record
         if not isinstance(told, Told) or entry.about is None:
-            return None
+            return ()
         if told.what is What.OTHERS:
-            return self._written(envelope, Observation(Code.UNAVAILABLE, entry.call_id, reason="first_answer_unreadable"))
+            return (self._written(envelope, Observation(Code.UNAVAILABLE, entry.call_id, reason="first_answer_unreadable")),)
         if told.what is not What.FIRST:
-            return None
+            return ()
         if told.code is Code.OK and entry.about.risk != Risk.READ.value:
             observation = Observation(Code.OK, entry.call_id, reason="result_unreadable", message=UNREADABLE)
         else:
             code = Code.INTERNAL if told.code is Code.OK else told.code
             observation = Observation(code, entry.call_id, reason="result_unreadable" if told.code is Code.OK else "")
-        return self._written(envelope, observation)
+        return self._stopping(envelope, self._written(envelope, observation))
+
+    def _stopping(self, envelope: Envelope, answer: CallCompleted) -> Sequence[Emit]:
+        """The answer; one that says `internal` only after its run is stopped, so that nobody hears of it and can still call."""
+        if answer.code != Code.INTERNAL:
+            return (answer,)
+        stop = Control(
+            event_id=ids.event_id(envelope.record.event_id, self.name, "Control"), producer=self._producer,
+            cause=cause_of(envelope), kind=ControlKind.STOP, subject=run_subject(answer.tenant, answer.run_id),
+            reason=f"call {answer.call_id} ended internal", by=self.name, said_ms=envelope.time_ms,
+        )  # fmt: skip
+        return stop, answer
 
     async def _completed(self, envelope: Envelope, told: Told) -> CallCompleted:
         entry: LedgerEntry = envelope.record

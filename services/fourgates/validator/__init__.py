@@ -1,4 +1,4 @@
-"""Consumes calls.requested.
+"""Consumes calls.requested (and controls whole).
 
 Produces calls.validated, calls.ledger (Refused, Cancelled).
 Never runs a tool, writes to the store of a tool, remembers a call.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from fourgates.catalog import Catalog
-from fourgates.contract.ports import Clock, Signer
+from fourgates.contract.ports import Clock, Log, Signer
 from fourgates.gates.business import CompiledRules
+from fourgates.gates.control_view import ControlView
 from fourgates.gates.format import ArgumentCheck
 
 from .emits import Emits
@@ -13,9 +14,19 @@ from .stage import Grants, ToolGate, ValidatorStage
 
 
 def build(
-    *, catalog: Catalog, grants: Grants, signer: Signer, clock: Clock, producer: str, settings: ValidatorSettings | None = None
+    *,
+    catalog: Catalog,
+    log: Log,
+    grants: Grants,
+    signer: Signer,
+    clock: Clock,
+    producer: str,
+    settings: ValidatorSettings | None = None,
 ) -> ValidatorStage:
-    """The validator. Raises ConfigurationError where a schema or a rule of the catalog does not compile."""
+    """The validator. On `log` it follows the controls.
+
+    Raises ConfigurationError where a schema or a rule of the catalog does not compile.
+    """
     settings = settings or ValidatorSettings()
     gates = {tool.name: ToolGate(tool, ArgumentCheck(tool, settings.limits), CompiledRules(tool)) for tool in catalog}
-    return ValidatorStage(gates, grants, clock, Emits(producer, signer), settings)
+    return ValidatorStage(gates, ControlView(log), grants, clock, Emits(producer, signer), settings)

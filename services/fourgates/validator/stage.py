@@ -18,6 +18,7 @@ from fourgates.contract.ports import Clock, Emit, Envelope
 from fourgates.contract.stage import BaseStage
 from fourgates.contract.topology import CALLS_REQUESTED
 from fourgates.gates.business import CompiledRules, gather_facts
+from fourgates.gates.control_view import ControlView
 from fourgates.gates.format import ArgumentCheck
 from fourgates.gates.origins import breaches_of, marks_for
 from fourgates.gates.refusal import Refusal
@@ -56,11 +57,18 @@ class ValidatorStage(BaseStage):
     reads = CALLS_REQUESTED
 
     def __init__(
-        self, gates: Mapping[str, ToolGate], grants: Grants, clock: Clock, emits: Emits, settings: ValidatorSettings
-    ) -> None:
-        self._gates, self._grants, self._clock, self._emits = gates, grants, clock, emits
+        self, gates: Mapping[str, ToolGate], controls: ControlView, grants: Grants, clock: Clock, emits: Emits,
+        settings: ValidatorSettings,
+    ) -> None:  # fmt: skip
+        self._gates, self._controls, self._grants, self._clock, self._emits = gates, controls, grants, clock, emits
         self._horizon_ms = settings.horizon // _MILLISECOND
         self._skew_ms = settings.clock_skew // _MILLISECOND
+
+    async def start(self) -> None:
+        await self._controls.start()
+
+    async def close(self) -> None:
+        await self._controls.close()
 
     async def handle(self, envelope: Envelope) -> Sequence[Emit]:
         request: CallRequested = envelope.record
@@ -75,6 +83,8 @@ class ValidatorStage(BaseStage):
             return (self._emits.cancelled(envelope, about),)
         if refusal := self._too_late(request, envelope.time_ms):
             return (self._emits.refused(envelope, about, refusal),)
+        if barred := self._controls.barred(request.tool, who, request.run_id):
+            return (self._emits.refused(envelope, about, barred),)
         if gate is None:
             return (self._emits.refused(envelope, about, Refusal(Code.UNKNOWN_TOOL, "unknown_tool")),)
         arguments = gate.check.check(request.arguments)
@@ -83,18 +93,18 @@ class ValidatorStage(BaseStage):
         call = _call(request, who, gate.tool, arguments, envelope.time_ms)
         return (await self._judge(envelope, gate, call, arguments),)
 
-    def last_word(self, envelope: Envelope) -> Emit | None:
+    def last_word(self, envelope: Envelope) -> Sequence[Emit]:
         """Refused(internal) for a request that our own code failed on; nobody is answered where the request proves nothing."""
         request: CallRequested = envelope.record
         try:
             who = self._grants.open(request, envelope.raw, envelope.time_ms)
             if isinstance(who, Refusal):
-                return None
+                return ()
             _own_call(request, who)
         except Poison:
-            return None
+            return ()
         about = _about(request, who, self._gates.get(request.tool))
-        return self._emits.refused(envelope, about, Refusal(Code.INTERNAL, "unforeseen"))
+        return (self._emits.refused(envelope, about, Refusal(Code.INTERNAL, "unforeseen")),)
 
     async def _judge(self, envelope: Envelope, gate: ToolGate, call: Call, arguments: dict[str, Any]) -> Emit:
         """Gate 2: facts, rules, origins. `now` of the rules is the request's broker time."""
