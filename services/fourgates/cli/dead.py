@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import re
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import click
@@ -18,13 +17,11 @@ from fourgates.cli.faults import BROKEN, Fault
 from fourgates.cli.options import with_settings
 from fourgates.cli.settings import Settings
 from fourgates.cli.showing import pairs
-from fourgates.cli.world import Base
+from fourgates.cli.world import connected
 from fourgates.contract.errors import Poison, Transient
 from fourgates.contract.events import DeadRecord
 from fourgates.contract.ports import Envelope, Position
 from fourgates.contract.topology import RECORDS_DEAD
-from fourgates.runtime.kafka import KafkaBus
-from fourgates.runtime.topics import await_broker, check_topics
 
 _POSITION = re.compile(rf"(?:{re.escape(RECORDS_DEAD)}/)?(\d+)/(\d+)")
 _ROW_BYTES = 16
@@ -81,7 +78,7 @@ async def _newest(settings: Settings, limit: int) -> tuple[list[Envelope], int]:
     """The newest valid dead letters, oldest first, and how many there are. No more than these are held in memory."""
     newest: list[tuple[int, int, Envelope]] = []
     count = 0
-    async with _opened(settings) as (bus, base):
+    async with connected(settings) as (base, bus):
         async for received in bus.scan(RECORDS_DEAD):
             try:
                 envelope = base.opener.open(received)
@@ -95,20 +92,11 @@ async def _newest(settings: Settings, limit: int) -> tuple[list[Envelope], int]:
 
 
 async def _one(settings: Settings, place: Position) -> Envelope:
-    async with _opened(settings) as (bus, _):
+    async with connected(settings) as (_, bus):
         try:
             return await bus.read_at(place)
         except (Poison, Transient) as fault:
             raise Fault(f"There is no valid dead letter at {_place(place)} ({fault}).", BROKEN) from fault
-
-
-@asynccontextmanager
-async def _opened(settings: Settings) -> AsyncIterator[tuple[KafkaBus, Base]]:
-    base = Base(settings)
-    await await_broker(settings.bootstrap, seconds=settings.start_wait, progress=lambda line: click.echo(line, err=True))
-    await check_topics(settings.bootstrap)
-    async with base.bus() as bus:
-        yield bus, base
 
 
 def dump(data: bytes) -> Iterator[str]:

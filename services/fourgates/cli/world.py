@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
+
+import click
 
 from fourgates.assembly import World, load_policies
 from fourgates.catalog import Catalog
@@ -131,6 +133,16 @@ async def await_world(base: Base, process: str, progress: Callable[[str], None])
     await check_topics(settings.bootstrap)
     if process == "executor":
         await check_durability(settings.bootstrap, settings.environment)
+
+
+@asynccontextmanager
+async def connected(settings: Settings) -> AsyncIterator[tuple[Base, KafkaBus]]:
+    """A command's connection to a broker whose topics are as the pipeline needs them. Raises ConfigurationError."""
+    base = Base(settings)
+    await await_broker(settings.bootstrap, seconds=settings.start_wait, progress=lambda line: click.echo(line, err=True))
+    await check_topics(settings.bootstrap)
+    async with base.bus() as bus:
+        yield base, bus
 
 
 def require_loopback(settings: Settings) -> None:
