@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ import pytest_asyncio
 from fourgates.runtime.local_broker import LocalBroker, kafka_available
 from fourgates.runtime.topics import create_topics
 from support.kafka import finish, fresh_topics, no_topics
+from support.kafka_world import KafkaWorld
 
 LIBS = Path(__file__).resolve().parents[1] / "build" / "kafka-libs"
 

@@ -8,22 +8,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from fourgates.runtime.local_broker import LocalBroker
-from support.kafka import fresh_topics
-from support.kafka_world import KafkaWorld
 from support.worlds import MemoryWorld, StoryWorld
-
-
-@pytest_asyncio.fixture(loop_scope="session", scope="session")
-async def kafka_world(kafka: LocalBroker, tmp_path_factory: Any) -> AsyncIterator[KafkaWorld]:
-    """One pipeline of processes for all stories: they use orders of their own."""
-    await fresh_topics(kafka.bootstrap)
-    made = KafkaWorld(kafka.bootstrap, tmp_path_factory.mktemp("kafka-world"))
-    await made.start()
-    try:
-        yield made
-    finally:
-        await made.stop()
 
 
 @pytest_asyncio.fixture(loop_scope="session")

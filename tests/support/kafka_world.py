@@ -122,6 +122,10 @@ class KafkaWorld:
     async def records(self, topic: str) -> list[Envelope]:
         return await self.bus.opened(topic)
 
+    async def count(self, topic: str) -> int:
+        """How many records lie on a topic, valid or not."""
+        return len(await self.bus.records(topic))
+
     async def append(self, topic: str, key: bytes, value: bytes | None, partition: int | None = None) -> Position:
         return await self.bus.raw.append(topic, key, value, partition)
 
