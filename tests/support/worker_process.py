@@ -91,7 +91,7 @@ def main(config: dict[str, Any]) -> int:
     settings = WorkerSettings(**config["settings"])
     try:
         return run_worker(
-            Work(stage, bus, publisher, opener, "executor@test:1", lambda e: stage.answer(e, LedgerKind.REFUSED), settings)
+            Work(stage, bus, publisher, opener, "executor@test:1", lambda e: [stage.answer(e, LedgerKind.REFUSED)], settings)
         )
     except ConfigurationError as fault:
         sys.stderr.write(f"{fault}\n")

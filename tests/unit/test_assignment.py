@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from fourgates.contract.errors import Transient
 from fourgates.contract.ports import Position, Received
 from fourgates.contract.topology import CALLS_LEDGER
 from fourgates.runtime.assignment import Assignment
 from fourgates.runtime.intake import FatalError
+from support.eventually import eventually
 
 
 class Gate:
@@ -38,6 +40,22 @@ class Gate:
         await settle()
 
 
+class Log:
+    """What really lies in the partitions."""
+
+    def __init__(self) -> None:
+        self.offsets, self.sought, self.asked, self.away = list(range(1_000)), list[int](), 0, False
+
+    async def first_from(self, partition: int, offset: int) -> int:
+        self.asked += 1
+        if self.away:
+            raise Transient("away")
+        return next(o for o in self.offsets if o >= offset)
+
+    async def seek(self, partition: int, offset: int) -> None:
+        self.sought.append(offset)
+
+
 async def settle() -> None:
     for _ in range(5):
         await asyncio.sleep(0)
@@ -51,7 +69,8 @@ class Bench:
     def __init__(self, at_once: int = 100, span: int = 100) -> None:
         self.gate, self.faults = Gate(), list[Exception]()
         handler: Any = self.gate
-        self.ours = Assignment(handler, at_once=at_once, span=span, failed=self.faults.append)
+        self.log = Log()
+        self.ours = Assignment(handler, self.log, at_once=at_once, span=span, failed=self.faults.append)
 
 
 @pytest.fixture
@@ -145,14 +164,46 @@ async def test_between_two_assignments_records_are_left_to_the_next_owner(make: 
     assert (bench.gate.started, bench.gate.ticks, bench.faults) == ([], 0, [])
 
 
-async def test_a_hole_in_the_offsets_ends_the_process(make: Callable[..., Bench]) -> None:
+async def test_what_comes_too_early_is_left_out_and_read_again(make: Callable[..., Bench]) -> None:
+    """A client that still holds records from before it went back to the committed offset must not make those before look old."""
+    bench = make()
+    bench.ours.take_up({0: 100})
+    for offset in (121, 122, 123, 100, 101, 102):
+        await bench.ours.take(record(0, offset))
+    await settle()
+    assert bench.gate.started == [(0, 100), (0, 101), (0, 102)]
+    assert (bench.log.sought, bench.log.asked) == ([100], 1)
+    for offset in (100, 101, 102):
+        await bench.gate.end(0, offset)
+    assert bench.ours.committable() == {0: 103}
+    await bench.ours.take(record(0, 110))
+    await bench.ours.take(record(0, 103))
+    await settle()
+    assert bench.gate.started[-1] == (0, 103)
+    assert bench.log.sought == [100, 103]
+
+
+async def test_a_real_hole_in_the_log_is_stepped_over(make: Callable[..., Bench]) -> None:
+    bench = make()
+    bench.log.offsets = [500, 501, 503]
+    bench.ours.take_up({0: 0})
+    for offset in (500, 501, 503):
+        await bench.ours.take(record(0, offset))
+    await settle()
+    assert bench.gate.started == [(0, 500), (0, 501), (0, 503)]
+    assert bench.log.sought == []
+
+
+async def test_a_gap_is_looked_into_as_soon_as_the_log_answers(make: Callable[..., Bench]) -> None:
     bench = make()
     bench.ours.take_up({0: 0})
-    await bench.ours.take(record(0, 4))
-    await bench.ours.take(record(0, 6))
-    await settle()
-    assert [type(fault) for fault in bench.faults] == [FatalError]
-    assert bench.gate.started == [(0, 4)]
+    bench.log.away = True
+    waiting = asyncio.create_task(bench.ours.take(record(0, 5)))
+    await eventually(lambda: bench.log.asked >= 2)
+    bench.log.away = False
+    await asyncio.wait_for(waiting, 5)
+    assert bench.log.sought == [0]
+    assert bench.gate.started == []
 
 
 async def test_a_record_of_a_foreign_partition_ends_the_process(make: Callable[..., Bench]) -> None:

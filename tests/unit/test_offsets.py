@@ -35,6 +35,16 @@ def test_before_the_first_record_there_is_nothing_to_commit() -> None:
     assert offsets.expected is None
 
 
+def test_a_known_start_counts_as_the_end_of_what_was_finished_before() -> None:
+    offsets = Offsets(7)
+    assert offsets.expected == offsets.committable == 7
+    assert not offsets.begin(6)
+    assert offsets.begin(7)
+    assert offsets.committable == 7
+    offsets.finish(7)
+    assert offsets.committable == 8
+
+
 def test_a_repeated_delivery_is_not_begun_again() -> None:
     offsets = Offsets()
     assert offsets.begin(5)

@@ -4,29 +4,46 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 import structlog
 
+from fourgates.contract.errors import Transient
 from fourgates.contract.ports import Received
 from fourgates.runtime.intake import FatalError, Offsets, RecordHandler
 
 _CANCEL_SECONDS = 5.0
+_AGAIN_SECONDS = 0.1
 _log = structlog.get_logger("fourgates.assignment")
+
+
+class Rereading(Protocol):
+    """The log itself, for when the client did not deliver what should have come next."""
+
+    async def first_from(self, partition: int, offset: int) -> int:
+        """The offset of the first record at or after `offset`: another one where the log has a hole. Raises Transient."""
+
+    async def seek(self, partition: int, offset: int) -> None:
+        """The client goes on from there. Raises Transient."""
 
 
 class _Part:
     """One partition in one assignment. Work that outlives the assignment keeps its old one, which commits nothing any more."""
 
     def __init__(self, committed: int) -> None:
-        self.offsets = Offsets()
+        self.offsets = Offsets(committed)
         self.committed = committed
+        self.first_from: tuple[int, int] = (-1, -1)
+        """What the log said last: the first record from this offset on is that one."""
 
 
 class Assignment:
     """Owns the work under way. `failed` is told what ends the process; nothing here raises it to the caller."""
 
-    def __init__(self, handler: RecordHandler, *, at_once: int, span: int, failed: Callable[[Exception], None]) -> None:
-        self._handler, self._span, self._failed = handler, span, failed
+    def __init__(
+        self, handler: RecordHandler, log: Rereading, *, at_once: int, span: int, failed: Callable[[Exception], None]
+    ) -> None:
+        self._handler, self._log, self._span, self._failed = handler, log, span, failed
         self._room = asyncio.Semaphore(at_once)
         self._parts: dict[int, _Part] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -50,7 +67,11 @@ class Assignment:
         self._open = True
 
     async def take(self, received: Received) -> None:
-        """Starts the record's work; returns when there is room for the next. Records of one partition come in offset order."""
+        """Starts the record's work; returns when there is room for the next.
+
+        A partition's records are started in offset order and without a gap, whatever the client delivers: one that comes
+        too early is left out and read again, one that comes again is left out.
+        """
         number, offset = received.position.partition, received.position.offset
         if not self._open:
             return  # it comes again: whoever owns the partition next reads from the committed offset
@@ -58,11 +79,7 @@ class Assignment:
         if part is None:
             self._failed(FatalError(f"a record came from partition {number}, which is not ours"))
             return
-        if (expected := part.offsets.expected) is not None and offset > expected:
-            # Either the client lost records, or the log has a hole. Starting anew reads them, or begins behind the hole.
-            self._failed(FatalError(f"offsets {expected} to {offset - 1} of partition {number} did not come"))
-            return
-        if not part.offsets.begin(offset):
+        if not await self._next_in_line(part, number, offset) or not part.offsets.begin(offset):
             return
         self.steps += 1
         while part.offsets.span > self._span and self._owns(number, part):
@@ -120,6 +137,26 @@ class Assignment:
         self._open = False
         self._parts = {}
         self._moved.set()
+
+    async def _next_in_line(self, part: _Part, number: int, offset: int) -> bool:
+        """Whether nothing lies between what was begun last and this record.
+
+        Around a rebalance a client may deliver records that were fetched before it went back to the committed offset. Begun
+        too early, they would make those before them look like repetitions: lost, and committed over.
+        """
+        expected = part.offsets.expected
+        if expected is None or offset <= expected:
+            return True
+        while part.first_from[0] != expected and self._owns(number, part):
+            try:
+                first = await self._log.first_from(number, expected)
+                if first < offset and self._owns(number, part):
+                    _log.warning("read again", partition=number, expected=expected, came=offset)
+                    await self._log.seek(number, expected)
+                part.first_from = (expected, first)
+            except Transient:
+                await asyncio.sleep(_AGAIN_SECONDS)
+        return part.first_from == (expected, offset)
 
     def _owns(self, number: int, part: _Part) -> bool:
         return self._open and self._parts.get(number) is part

@@ -75,7 +75,9 @@ class _Process:
         self._handler = RecordHandler(
             work.stage, work.opener, work.publisher, SystemClock(), work.producer, work.on_unforeseen, self._metrics
         )
-        self._assignment = Assignment(self._handler, at_once=work.settings.at_once, span=work.settings.span, failed=self.fail)
+        self._assignment = Assignment(
+            self._handler, self, at_once=work.settings.at_once, span=work.settings.span, failed=self.fail
+        )
         self._faults: list[BaseException] = []
         self._taking_up: asyncio.Task[None] | None = None
         self._loops: list[asyncio.Task[None]] = []
@@ -85,6 +87,9 @@ class _Process:
         try:
             if not self._interruptible(self._prepare()):
                 return 0
+            if self._faults:
+                self._loop.run_until_complete(self._close())
+                return 1
             self._worker = _Worker(self._app(), self._loop)
             with contextlib.suppress(SystemExit):
                 self._worker.execute_from_commandline()
@@ -104,6 +109,17 @@ class _Process:
         self._end_for_certain(_END_SECONDS)
         if self._worker is not None:
             self._worker.end()
+
+    async def first_from(self, partition: int, offset: int) -> int:
+        """See Rereading."""
+        return await self._work.bus.first_from(Position(self._stage.reads, partition, offset))
+
+    async def seek(self, partition: int, offset: int) -> None:
+        """See Rereading."""
+        try:
+            await self._consumer().seek(TP(self._stage.reads, partition), offset)
+        except Exception as fault:  # the partition is being taken away, or the client ends
+            raise Transient(f"seek: {type(fault).__name__}") from fault
 
     def _end_for_certain(self, seconds: float) -> None:
         """Whatever hangs while we end (a thread, a library, the broker): the supervisor must get its turn."""

@@ -77,16 +77,17 @@ class KafkaBus:
 
     async def read_at(self, position: Position) -> Envelope:
         """See the Log port."""
-        async with self._reading:
-            reader = await self._connected()
-            tp = TopicPartition(position.topic, position.partition)
-            reader.assign([tp])
-            reader.seek(tp, position.offset)
-            fetched = await bounded(reader.getmany(tp, timeout_ms=_READ_MS, max_records=1))
-        for record in fetched.get(tp, ()):
-            if record.offset == position.offset:
-                return self._opener.open(received_of(record))
-        raise Transient(f"nothing lies at {position}")
+        received = await self._first_from(position)
+        if received is None or received.position != position:
+            raise Transient(f"nothing lies at {position}")
+        return self._opener.open(received)
+
+    async def first_from(self, position: Position) -> int:
+        """The offset of the first record at or after `position`. Raises Transient where there is none yet."""
+        received = await self._first_from(position)
+        if received is None:
+            raise Transient(f"nothing lies at or after {position}")
+        return received.position.offset
 
     async def scan(self, topic: str, until: Mapping[int, int] | None = None) -> AsyncIterator[Received]:
         """Every record, valid or not, from the beginning up to and without the offsets `until` (None: the present end)."""
@@ -131,6 +132,15 @@ class KafkaBus:
         """Every valid record of a topic, oldest first. For tests and small topics."""
         found = [envelope for received in await self.records(topic) if (envelope := self._open(received)) is not None]
         return sorted(found, key=lambda envelope: (envelope.time_ms, envelope.position.offset))
+
+    async def _first_from(self, position: Position) -> Received | None:
+        tp = TopicPartition(position.topic, position.partition)
+        async with self._reading:
+            reader = await self._connected()
+            reader.assign([tp])
+            reader.seek(tp, position.offset)
+            fetched = await bounded(reader.getmany(tp, timeout_ms=_READ_MS, max_records=1))
+        return next((received_of(record) for record in fetched.get(tp, ())), None)
 
     async def _connected(self) -> AIOKafkaConsumer:
         """The consumer for single requests; whoever uses it holds `_reading`."""

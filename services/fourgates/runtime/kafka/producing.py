@@ -32,7 +32,8 @@ class RawProducer:
     def __init__(self, bootstrap: str, metrics: Metrics | None = None) -> None:
         self._bootstrap = bootstrap
         self._producer: AIOKafkaProducer | None = None
-        self._published = (metrics or Metrics()).published
+        published = (metrics or Metrics()).published
+        self._published = {topic: published.labels(topic) for topic in BY_NAME}
 
     async def __aenter__(self) -> RawProducer:
         await self.start()
@@ -90,7 +91,8 @@ class RawProducer:
             done = await future
         except (KafkaError, TimeoutError, OSError) as error:
             raise meaning(error) from error
-        self._published.labels(topic).inc()
+        if (counter := self._published.get(topic)) is not None:
+            counter.inc()
         return Position(topic, done.partition, done.offset)
 
     def _running(self) -> AIOKafkaProducer:
