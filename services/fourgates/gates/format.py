@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from typing import Any
 
@@ -44,26 +43,33 @@ class ArgumentCheck:
             return refused("not_an_object")
         if not self._validator.is_valid(parsed):
             return refusal_of(schema_faults(self._validator.iter_errors(parsed)))
+        given = canonical(parsed)
         try:
-            text = self._normal(parsed)
+            text = self._normal(parsed, given)
+            arguments: dict[str, Any] = json.loads(text)
+            # What comes out as it went in has been judged as it stands.
+            stable = text == given or self._stable(arguments, text)
         except ValidationError as error:
             return refusal_of(model_faults(error, parsed))
         except rfc8785.CanonicalizationError:
             return refused("normalisation_unstable")
-        arguments: dict[str, Any] = json.loads(text)
-        return arguments if self._stable(arguments, text) else refused("normalisation_unstable")
+        return arguments if stable else refused("normalisation_unstable")
 
-    def _normal(self, arguments: dict[str, Any]) -> bytes:
-        """Canonical text of the arguments with defaults and normalisation, by the typed model where there is one."""
+    def _normal(self, arguments: dict[str, Any], given: bytes) -> bytes:
+        """Canonical text of the arguments with defaults and normalisation, by the typed model where there is one.
+
+        `given` is the canonical text of the arguments: in it 1 and 1.0 are one number, as they are to the schema; a strict model
+        would differ.
+        """
         if self._tool.model is None:
-            return canonical({**copy.deepcopy(self._defaults), **arguments})
-        # Through the canonical text, in which 1 and 1.0 are one number, as they are to the schema; a strict model would differ.
-        landed = self._tool.model.model_validate_json(canonical(arguments), strict=True)
+            missing = self._defaults.keys() - arguments.keys()
+            return canonical({**arguments, **{name: self._defaults[name] for name in missing}}) if missing else given
+        landed = self._tool.model.model_validate_json(given, strict=True)
         return canonical(landed.model_dump(mode="json", by_alias=True))
 
     def _stable(self, arguments: dict[str, Any], text: bytes) -> bool:
         """Normalised arguments pass again and stay as they are, else the executor would run other ones than were judged."""
         try:
-            return self._validator.is_valid(arguments) and self._normal(arguments) == text
+            return self._validator.is_valid(arguments) and self._normal(arguments, text) == text
         except (ValidationError, rfc8785.CanonicalizationError):
             return False
