@@ -218,6 +218,32 @@ async def test_a_batch_is_bounded_by_rows_and_a_small_one_by_age() -> None:
     await task
 
 
+class Busy(JournalledBatches):
+    """Something new is there whenever somebody asks, and each reading takes a while."""
+
+    clock: ManualClock
+
+    async def __aiter__(self) -> AsyncIterator[Sequence[Received]]:
+        async for received in super().__aiter__():
+            for one in received:
+                await self.clock.advance(0.04)
+                yield [one]
+
+
+async def test_a_batch_is_not_older_than_its_age_while_records_keep_coming() -> None:
+    """L3: under a load that never ends the executor would else find the store ever further behind."""
+    tape = story()
+    audit = Audit(SinkSettings(age=0.1))
+    audit.batches = batches = Busy(audit.bus, "audit", AUDITED)
+    batches.journal, batches.clock = audit.journal, audit.clock
+    audit.play(tape)
+    task = asyncio.create_task(audit.sink.run(batches))
+    await eventually(lambda: audit.shelf.batches)
+    assert max(audit.shelf.batches) <= 4 < len(tape.received)
+    await batches.close()
+    await task
+
+
 async def test_what_was_read_before_the_end_is_still_inserted() -> None:
     """L2."""
     tape = story()

@@ -84,6 +84,8 @@ class AuditSink:
         batch, limits = _Batch(), self._settings
         while len(batch.rows) < limits.rows and batch.size < limits.bytes:
             wait = limits.age - (self._clock.monotonic() - batch.since) if batch.rows else None
+            if wait is not None and wait <= 0:  # also while more keeps coming, or a busy log would be thought to be unaudited
+                break
             received = await reading.next(self._clock, wait)
             if received is None:
                 break
