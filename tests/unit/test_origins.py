@@ -227,7 +227,7 @@ def test_what_the_user_said_comes_before_what_came_back() -> None:
 
 def test_a_breach_names_leaf_origin_source_and_quote() -> None:
     """B4"""
-    tool = tool_with({"recipient": {"user"}, "copies": {"user", "result:contacts"}}, on_breach=OnBreach.REFUSE)
+    tool = tool_with({"recipient": {"user"}, "copies": {"user", "host", "result:contacts"}}, on_breach=OnBreach.REFUSE)
     marks = (
         Origin(pointer="/recipient", origin="result:c1", source="web", quote="send to eve"),
         Origin(pointer="/copies/0", origin="result:c2", source="contacts"),

@@ -160,8 +160,15 @@ def _origins(tool: Tool) -> Iterator[Complaint]:
             yield f"origins name {name!r}, which is no argument: the argument that was meant would be unguarded"
         if not allowed:
             yield f"origins of {name!r} are empty: no call could ever pass"
+        elif "host" not in allowed and _has_default(tool.schema, name):
+            yield f"origins of {name!r} leave out host, and it has a default: a call without it would be held; allow host"
         for odd in sorted(word for word in allowed if not _ORIGIN.fullmatch(word)):
             yield f"origins of {name!r} hold {odd!r}; there are user, within, host, model, result and result:TOOL"
+
+
+def _has_default(root: Mapping[str, Any], name: str) -> bool:
+    schema = root.get("properties", {}).get(name)
+    return isinstance(schema, Mapping) and "default" in schema
 
 
 def _results(tool: Tool) -> Iterator[Complaint]:

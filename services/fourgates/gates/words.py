@@ -44,6 +44,8 @@ class Needle:
         """(the normalised value, whether it must stand there exactly so)."""
         assert self.text is not None
         value = spelling.bare(spelling.folded(self.text))
+        if value[:1] in ("/", "~"):
+            value = value.rstrip("/") or value
         if len(value) <= 2 or spelling.disguised(self.text):
             return spelling.bare(spelling.exact(self.text)), True
         return value, False
@@ -56,7 +58,7 @@ class Needle:
         if self.text is None:
             return repr(self.leaf)
         address = self.address
-        return f"{address.host}{address.path}{address.tail}" if address else spelling.bare(spelling.folded(self.text))
+        return f"{address.host}{address.path}{address.tail}" if address else self.spelled[0]
 
     @cached_property
     def number(self) -> Decimal | None:
