@@ -17,7 +17,7 @@ from fourgates.contract.errors import ConfigurationError, Poison
 from fourgates.contract.events import ApprovalEvent, CallCleared, CallValidated, ClearedKind, HoldReason, LedgerEntry, LedgerKind
 from fourgates.contract.parts import Breach, Call, Gate, Origin, Risk, Verdict
 from fourgates.contract.ports import Emit, Envelope
-from fourgates.contract.seals import gates_needed, seal_verdict, verdicts_fit
+from fourgates.contract.seals import gates_needed, must_be_held, seal_verdict, verdicts_fit
 from fourgates.contract.topology import APPROVALS, CALLS_CLEARED, CALLS_LEDGER, CALLS_VALIDATED, LONGEST_WAIT, RECORDS_DEAD
 from fourgates.gates.permission import Policies
 from fourgates.runtime.clock import ManualClock
@@ -104,11 +104,15 @@ async def test_a_waived_call_is_cleared_with_both_seals() -> None:
     assert reasons["policies"] == ["support-refunds", "small-refunds-need-nobody", "bot-may-act"]
     assert reasons["digest"] == Policies.load(POLICIES, SHOP).digest
     assert found.verdicts[1].obligations == ()
+    assert reasons["waived_by"] == ["small-refunds-need-nobody"]
+    assert not must_be_held(call.risk, found.verdicts)
 
 
 async def test_a_read_needs_nobody() -> None:
     """A1"""
-    assert isinstance(await told(validated(refund(SHOP, tool="look_at_order"))), CallCleared)
+    found = await told(validated(refund(SHOP, tool="look_at_order")))
+    assert isinstance(found, CallCleared)
+    assert "waived_by" not in json.loads(found.verdicts[1].reasons)
 
 
 async def test_a_write_without_a_waiver_is_held_for_the_default_group() -> None:

@@ -46,6 +46,22 @@ def test_hosts_part_opens_no_grant_and_seals_nothing(tmp_path: Path) -> None:
             ask()
 
 
+@pytest.mark.parametrize("writer", ["executor", "approver"])
+def test_rotated_writer_has_a_new_key_and_the_old_one_an_end(tmp_path: Path, writer: str) -> None:
+    """P6: what was sealed before stays true; what is appended after the end counts for nothing."""
+    old, new = tmp_path / "keys.json", tmp_path / "new.json"
+    invoke("keys", "create", str(old))
+    assert invoke("keys", "rotate", str(old), writer, str(new), "--hours", "1").exit_code == 0
+    before, after = Keyring.from_file(old), Keyring.from_file(new)
+    assert (before.signer(writer).key_id, after.signer(writer).key_id) == (f"{writer}:1", f"{writer}:2")
+    mac = before.signer(writer).sign(b"data")
+    ends_ms = json.loads(new.read_text())["seals"][f"{writer}:1"]["retired_ms"]
+    assert after.verifier().verify(f"{writer}:1", b"data", mac, ends_ms - 1)
+    assert not after.verifier().verify(f"{writer}:1", b"data", mac, ends_ms)
+    assert after.verifier().verify(f"{writer}:2", b"data", after.signer(writer).sign(b"data"), ends_ms)
+    assert stat.S_IMODE(new.stat().st_mode) == 0o600
+
+
 def test_key_file_is_never_overwritten(tmp_path: Path) -> None:
     """L2: without its keys no old record could be checked again."""
     file = tmp_path / "keys.json"

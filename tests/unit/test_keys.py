@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from fourgates.contract.errors import ConfigurationError
+from fourgates.runtime.key_rotation import rotated
 from fourgates.runtime.keys import WRITERS, DevKeys, Keyring, new_development_content, require_development
 
 ALL_WRITERS = (*WRITERS, "approver")
@@ -62,6 +63,58 @@ def test_retired_key_verifies_and_seals_nothing_more() -> None:
     rotated = Keyring(content)
     assert rotated.signer("executor").key_id == "executor:2"
     assert rotated.verifier().verify("executor:1", b"data", mac)
+
+
+@pytest.mark.parametrize("writer", ["executor", "approver"])
+def test_what_a_retired_key_seals_after_its_end_does_not_count(writer: str) -> None:
+    """P6: by then it may be in anybody's hands."""
+    first = new_development_content()
+    mac = Keyring(first).signer(writer).sign(b"data")
+    second = rotated(first, writer, 1_000)
+    verifier = Keyring(second).verifier()
+    assert Keyring(second).signer(writer).key_id == f"{writer}:2"
+    assert [verifier.verify(f"{writer}:1", b"data", mac, at) for at in (0, 999, 1_000, 2_000)] == [True, True, False, False]
+    assert verifier.verify(f"{writer}:1", b"data", mac)
+    third = rotated(second, writer, 5_000)["seals"]
+    assert [third[f"{writer}:{number}"].get("retired_ms") for number in (1, 2, 3)] == [1_000, 5_000, None]
+
+
+def test_hosts_part_knows_when_a_key_ended() -> None:
+    """P6"""
+    part = Keyring(rotated(new_development_content(), "sanitizer", 1_000)).host_part()
+    assert part["seals"]["sanitizer:1"]["retired_ms"] == 1_000
+    assert "retired_ms" not in part["seals"]["sanitizer:2"]
+
+
+@pytest.mark.parametrize("odd", ["1000", -1, True, 1.5])
+def test_an_end_that_is_no_time_is_refused(odd: object) -> None:
+    """P6"""
+    content = new_development_content()
+    content["seals"]["executor:1"]["retired_ms"] = odd
+    with pytest.raises(ConfigurationError, match="retired_ms"):
+        Keyring(content)
+
+
+def test_a_writer_without_a_key_cannot_be_rotated() -> None:
+    """P6"""
+    with pytest.raises(ConfigurationError, match="no key"):
+        rotated({"seals": {}}, "executor", 1)
+
+
+def test_macs_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P6: a comparison that ends at the first wrong byte lets a seal be found byte by byte."""
+    compared: list[tuple[bytes, bytes]] = []
+
+    def compare(one: bytes, other: bytes) -> bool:
+        compared.append((one, other))
+        return one == other
+
+    monkeypatch.setattr("fourgates.contract.seals.hmac.compare_digest", compare)
+    keyring = Keyring(new_development_content())
+    for writer in WRITERS:
+        signer = keyring.signer(writer)
+        assert not keyring.verifier().verify(signer.key_id, b"data", b"?" * 32)
+        assert compared.pop() == (signer.sign(b"data"), b"?" * 32)
 
 
 def test_newest_key_is_the_highest_number() -> None:

@@ -10,15 +10,17 @@ from fourgates.contract.avro_schema import hints_of
 from fourgates.contract.errors import Poison
 from fourgates.contract.events import LedgerEntry, LedgerKind, Record
 from fourgates.contract.partition import partition_of
-from fourgates.contract.parts import Call, Gate, Principal, Verdict
+from fourgates.contract.parts import Call, Gate, Principal, Risk, Verdict
 from fourgates.contract.ports import Position, Received
 from fourgates.contract.seals import (
+    GATES_OF_RISK,
     RUN_KEY_ID,
     HmacSigner,
     RecordOpener,
     RecordWriter,
     gates_needed,
     hmac_fits,
+    must_be_held,
     seal_verdict,
     verdicts_fit,
 )
@@ -33,7 +35,7 @@ SECRETS = {f"{writer}:1": writer.encode().ljust(32, b".") for writer in WRITERS}
 class Secrets:
     """A verifier that knows one secret a writer."""
 
-    def verify(self, key_id: str, data: bytes, mac: bytes) -> bool:
+    def verify(self, key_id: str, data: bytes, mac: bytes, at_ms: int | None = None) -> bool:
         secret = SECRETS.get(key_id)
         return secret is not None and hmac_fits(secret, data, mac)
 
@@ -141,6 +143,27 @@ def test_record_sealed_with_an_unknown_key_of_the_right_writer_is_poison() -> No
         OPENER.open(Received(Position(topic, partition_of(key, 12), 0), 1, key, value))
 
 
+class RetiredAt(Secrets):
+    """Knows that one key has ended."""
+
+    def __init__(self, key_id: str, ended_ms: int) -> None:
+        self._key_id, self._ended_ms = key_id, ended_ms
+
+    def verify(self, key_id: str, data: bytes, mac: bytes, at_ms: int | None = None) -> bool:
+        ended = key_id == self._key_id and at_ms is not None and at_ms >= self._ended_ms
+        return not ended and super().verify(key_id, data, mac)
+
+
+@every_record
+def test_a_record_counts_by_the_keys_of_its_own_append_time(writer: str, record: Record) -> None:
+    """P6: sealed while the key served, it counts for ever; appended after the key's end, never, whatever the record says."""
+    opener = RecordOpener(codec(), RetiredAt(f"{writer}:1", 1_000))
+    received = sealed(writer, record)
+    assert opener.open(dataclasses.replace(received, time_ms=999)).writer == writer
+    with pytest.raises(Poison, match="bad_seal"):
+        opener.open(dataclasses.replace(received, time_ms=1_000))
+
+
 def test_hosts_request_is_opened_unproven_for_the_validator_to_prove() -> None:
     topic, key, value = RecordWriter(codec(), HmacSigner(RUN_KEY_ID, b"r" * 32)).encode(REQUESTED)
     envelope = OPENER.open(Received(Position(topic, partition_of(key, 12), 0), 1, key, value))
@@ -193,6 +216,48 @@ def test_verdicts_do_not_fit_a_call_of_anybody_else(name: str) -> None:
     """P6"""
     other = dataclasses.replace(CALL.principal, **{name: altered(getattr(CALL.principal, name))})
     assert not verdicts_fit(Secrets(), dataclasses.replace(CALL, principal=other), chain(), gates_needed(True))
+
+
+def test_a_chain_is_judged_by_the_append_time_of_its_last_gates_record() -> None:
+    """P6: the verdicts before it were judged by the gate that sealed over them, long before people said yes."""
+    whole = chain()
+    for gate, counts in ((Gate.VALIDATOR, True), (Gate.AUTHORIZER, True), (Gate.WAITER, False)):
+        verifier = RetiredAt(f"{gate.value}:1", 1_000)
+        assert verdicts_fit(verifier, CALL, whole, gates_needed(True), 999)
+        assert verdicts_fit(verifier, CALL, whole, gates_needed(True), 1_000) is counts
+        assert verdicts_fit(verifier, CALL, whole, gates_needed(True))
+
+
+def authorized(obligations: tuple[str, ...] = (), reasons: str = "{}") -> tuple[Verdict, ...]:
+    return (verdict(Gate.VALIDATOR), dataclasses.replace(verdict(Gate.AUTHORIZER, reasons), obligations=obligations))
+
+
+@pytest.mark.parametrize(
+    ("risk", "obligations", "reasons", "held"),
+    [
+        (Risk.READ, (), "{}", False),
+        (Risk.READ, ("approval:privacy:1",), "{}", True),
+        (Risk.WRITE, (), "{}", True),
+        (Risk.WRITE, (), '{"waived_by":[]}', True),
+        (Risk.WRITE, (), '{"waived_by":["small"]}', False),
+        (Risk.WRITE, ("approval:finance:2",), '{"waived_by":["small"]}', True),
+        (Risk.WRITE, (), "[]", True),
+        (Risk.WRITE, (), "no json", True),
+        (Risk.DESTRUCTIVE, (), "{}", True),
+        (Risk.DESTRUCTIVE, (), '{"waived_by":["cleaning"]}', False),
+    ],
+)
+def test_the_risk_says_whose_seals_a_call_needs(risk: Risk, obligations: tuple[str, ...], reasons: str, held: bool) -> None:
+    """P6, A1: silence about a write is no waiver."""
+    assert must_be_held(risk, authorized(obligations, reasons)) is held
+    assert must_be_held(risk, (verdict(Gate.VALIDATOR),)), "without the authorizer's verdict nothing is waived"
+
+
+def test_every_risk_has_its_row() -> None:
+    """P6: the waiter's seal may be waived for a write, the others' never."""
+    assert set(GATES_OF_RISK) == set(Risk)
+    for risk, gates in GATES_OF_RISK.items():
+        assert gates == gates_needed(held=risk is not Risk.READ)
 
 
 def test_undeclared_actions_differ_from_none_declared() -> None:

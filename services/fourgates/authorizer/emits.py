@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import dataclass
+from typing import Any
 
 from fourgates.contract import ids
 from fourgates.contract.canonical import canonical, digest
@@ -20,7 +21,7 @@ from fourgates.contract.events import (
 )
 from fourgates.contract.parts import Gate, Verdict, ref_of
 from fourgates.contract.ports import Envelope, Signer
-from fourgates.contract.seals import seal_verdict
+from fourgates.contract.seals import WAIVED_BY, seal_verdict
 from fourgates.contract.stage import cause_of
 from fourgates.gates.clearance import Clear, Hold
 from fourgates.gates.permission import Permit
@@ -73,8 +74,12 @@ class Emits:
 
     def _verdicts(self, cause: Envelope, permit: Permit, *obligations: str) -> tuple[Verdict, ...]:
         validated: CallValidated = cause.record
-        reasons = canonical({"policies": list(permit.policies), "digest": permit.digest}).decode()
-        verdict = Verdict(gate=Gate.AUTHORIZER, key_id="", at_ms=cause.time_ms, reasons=reasons, obligations=obligations)
+        reasons: dict[str, Any] = {"policies": list(permit.policies), "digest": permit.digest}
+        if permit.waived_by and not obligations:
+            reasons[WAIVED_BY] = list(permit.waived_by)
+        verdict = Verdict(
+            gate=Gate.AUTHORIZER, key_id="", at_ms=cause.time_ms, reasons=canonical(reasons).decode(), obligations=obligations
+        )
         return seal_verdict(self.signer, validated.call, verdict, validated.verdicts)
 
     def _id(self, cause: Envelope, kind: str) -> str:

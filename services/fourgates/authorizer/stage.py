@@ -36,7 +36,7 @@ class AuthorizerStage(BaseStage):
     async def handle(self, envelope: Envelope) -> Sequence[Emit]:
         validated: CallValidated = envelope.record
         call = validated.call
-        if not verdicts_fit(self._verifier, call, validated.verdicts, (Gate.VALIDATOR,)):
+        if not verdicts_fit(self._verifier, call, validated.verdicts, (Gate.VALIDATOR,), envelope.time_ms):
             raise Poison("bad_verdict", "the validator's verdict does not fit the call")
         tool = same_tool(self._catalog.get(call.tool), call)
         if isinstance(tool, Refusal):

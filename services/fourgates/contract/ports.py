@@ -146,8 +146,12 @@ class Signer(Protocol):
 class Verifier(Protocol):
     """Checks seals of all writers, also with retired keys."""
 
-    def verify(self, key_id: str, data: bytes, mac: bytes) -> bool:
-        """False for an unknown key, a wrong or an empty mac; in constant time for HMAC."""
+    def verify(self, key_id: str, data: bytes, mac: bytes, at_ms: int | None = None) -> bool:
+        """False for an unknown key, a wrong or an empty mac; in constant time for HMAC.
+
+        `at_ms` is the append time of what was sealed: a key that had been retired by then does not count. None: somebody else
+        vouches for the time, and whoever holds a retired key can say nothing new by it.
+        """
 
 
 class Failpoints(Protocol):

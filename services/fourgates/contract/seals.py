@@ -12,7 +12,7 @@ import hashlib
 import hmac
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import fastavro
 
@@ -22,7 +22,7 @@ from .errors import Poison
 from .events import RUN_SUBJECT, ApprovalKind, Control, ControlKind, LedgerKind, Record
 from .ids import length_prefixed
 from .partition import partition_of
-from .parts import Call, Gate, Seal, Verdict
+from .parts import Call, Gate, Risk, Seal, Verdict
 from .ports import Envelope, Received, Signer, Verifier
 from .topology import (
     APPROVALS,
@@ -40,6 +40,8 @@ from .topology import (
 
 _RECORD_TAG = b"fourgates.record.v1"
 _VERDICT_TAG = b"fourgates.verdict.v1"
+WAIVED_BY = "waived_by"
+"""In the reasons of the authorizer's verdict: the policies by which a write needs no person."""
 RUN_KEY_ID = "run"
 """The key id of a host's request: the key itself is inside the request's grant."""
 
@@ -131,7 +133,7 @@ class RecordOpener:
         if writer not in writers_of(topic, record):
             raise Poison("wrong_writer", f"{writer or 'nobody'} may not write this")
         size = len(seal.mac)
-        if not size or not self._verifier.verify(seal.key_id, record_bytes(topic, value, size), seal.mac):
+        if not size or not self._verifier.verify(seal.key_id, record_bytes(topic, value, size), seal.mac, received.time_ms):
             raise Poison("bad_seal", "the seal does not fit the record")
         return Envelope(record, received.position, received.time_ms, writer, raw=value)
 
@@ -178,26 +180,55 @@ def seal_verdict(signer: Signer, call: Call, verdict: Verdict, before: Sequence[
     return (*before, dataclasses.replace(named, mac=mac))
 
 
-_ALWAYS = (Gate.VALIDATOR, Gate.AUTHORIZER)
+_UNASKED = (Gate.VALIDATOR, Gate.AUTHORIZER)
+GATES_OF_RISK: Mapping[Risk, tuple[Gate, ...]] = {
+    Risk.READ: _UNASKED,
+    Risk.WRITE: (*_UNASKED, Gate.WAITER),
+    Risk.DESTRUCTIVE: (*_UNASKED, Gate.WAITER),
+}
+"""Whose seals a call needs by its tool's risk. The waiter's is left out only where the authorizer seals that a policy waives."""
 
 
 def gates_needed(held: bool) -> tuple[Gate, ...]:
-    """Which gates' seals a call needs: every risk needs the first two; a call that was held needs the waiter's as well.
+    """The gates of a call that people decided on, or of one that nobody had to be asked about."""
+    return (*_UNASKED, Gate.WAITER) if held else _UNASKED
 
-    Whether a call had to be held stands in the authorizer's obligations, which its own seal covers.
+
+def must_be_held(risk: Risk, verdicts: Sequence[Verdict]) -> bool:
+    """Whether a call needs a person's yes: by its risk, unless a policy waived it, or because a policy asks for one.
+
+    Both stand in the authorizer's verdict, which its seal covers: silence about a write is no waiver.
     """
-    return (*_ALWAYS, Gate.WAITER) if held else _ALWAYS
+    said = next((verdict for verdict in verdicts if verdict.gate is Gate.AUTHORIZER), None)
+    if said is None or said.obligations:
+        return True
+    return Gate.WAITER in GATES_OF_RISK[risk] and not _waived(said)
 
 
-def verdicts_fit(verifier: Verifier, call: Call, verdicts: Sequence[Verdict], needed: Sequence[Gate]) -> bool:
-    """True where exactly the needed gates sealed this very call, each over the verdict before, in order."""
+def _waived(said: Verdict) -> bool:
+    try:
+        reasons = json.loads(said.reasons)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(reasons, dict) and bool(reasons.get(WAIVED_BY))
+
+
+def verdicts_fit(
+    verifier: Verifier, call: Call, verdicts: Sequence[Verdict], needed: Sequence[Gate], at_ms: int | None = None
+) -> bool:
+    """True where exactly the needed gates sealed this very call, each over the verdict before, in order.
+
+    `at_ms`: when the last gate's own record was appended; its key must not have been retired by then. The verdicts before were
+    judged by the gate that sealed the next one over them. None: the last one is passed on by somebody who judged it.
+    """
     if tuple(v.gate for v in verdicts) != tuple(needed):
         return False
     digest, before = call_digest(call), b""
-    for verdict in verdicts:
+    for place, verdict in enumerate(verdicts, 1):
         if writer_of(verdict.key_id) != verdict.gate.value:
             return False
-        if not verifier.verify(verdict.key_id, _verdict_bytes(digest, verdict, before), verdict.mac):
+        given_ms = at_ms if place == len(verdicts) else None
+        if not verifier.verify(verdict.key_id, _verdict_bytes(digest, verdict, before), verdict.mac, given_ms):
             return False
         before = verdict.mac
     return True

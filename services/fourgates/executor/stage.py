@@ -15,7 +15,7 @@ from fourgates.contract.errors import Poison
 from fourgates.contract.events import CallCleared, ClearedKind, LedgerEntry
 from fourgates.contract.parts import Cause, Gate
 from fourgates.contract.ports import Clock, Emit, Envelope, Publisher, Verifier
-from fourgates.contract.seals import gates_needed, verdicts_fit
+from fourgates.contract.seals import gates_needed, must_be_held, verdicts_fit
 from fourgates.contract.stage import BaseStage, cause_of
 from fourgates.contract.topology import CALLS_CLEARED, EFFECT_WINDOW
 from fourgates.executor.audit_gate import AuditGate
@@ -107,14 +107,16 @@ class ExecutorStage(BaseStage):
     def _prove(self, envelope: Envelope) -> None:
         """The gates' seals fit this very call; a policy's obligation to ask people was met; only people resolve."""
         cleared: CallCleared = envelope.record
+        call, verdicts = cleared.call, cleared.verdicts
         if cleared.kind is ClearedKind.RESOLUTION:
             if envelope.writer != Gate.WAITER:
                 raise Poison("wrong_writer", "only the waiter says what people resolved")
-            chains = [gates_needed(held=False), gates_needed(held=True)]  # those that the call in doubt had run with
+            # The waiter passes on those that the call in doubt had run with.
+            fit = any(verdicts_fit(self._verifier, call, verdicts, gates_needed(held)) for held in (False, True))
         else:
-            obliged = any(v.gate is Gate.AUTHORIZER and v.obligations for v in cleared.verdicts)
-            chains = [gates_needed(held=bool(cleared.hold_id) or obliged)]
-        if not any(verdicts_fit(self._verifier, cleared.call, cleared.verdicts, chain) for chain in chains):
+            needed = gates_needed(bool(cleared.hold_id) or must_be_held(call.risk, verdicts))
+            fit = envelope.writer == needed[-1] and verdicts_fit(self._verifier, call, verdicts, needed, envelope.time_ms)
+        if not fit:
             raise Poison("bad_verdicts", "the seals of the gates do not fit the call")
 
     def _still_in_doubt(self, cleared: CallCleared, cause: Cause, state: CallState) -> Sequence[Emit]:

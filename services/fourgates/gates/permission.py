@@ -44,6 +44,8 @@ class Permit:
     approvals: tuple[ApprovalNeed, ...] = ()
     asked_by: str = ""
     """The policy that names the group; empty where the risk alone asks."""
+    waived_by: tuple[str, ...] = ()
+    """The policies by which a write or destructive call needs nobody's yes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +131,9 @@ class Policies:
         if asking:  # the largest quorum; of equal ones the first in the text
             need, asked_by = max(asking, key=lambda pair: pair[0].quorum)
             return Permit(names, self.digest, (need,), asked_by)
-        if not self._contexts[call.tool].tool.writes or any(policy.waives for policy in policies):
-            return Permit(names, self.digest)
+        waived_by = tuple(policy.id for policy in policies if policy.waives)
+        if not self._contexts[call.tool].tool.writes or waived_by:
+            return Permit(names, self.digest, waived_by=waived_by)
         return Permit(names, self.digest, (DEFAULT_APPROVAL,))
 
     def _denied(self, reason: str, **detail: Any) -> Refusal:

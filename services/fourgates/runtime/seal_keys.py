@@ -31,20 +31,23 @@ class Ed25519Signer:
 
 @dataclass(frozen=True, slots=True)
 class SealKey:
-    """One writer's key. A retired one verifies what was sealed while it served, and seals nothing more."""
+    """One writer's key. A retired one verifies what was appended while it served, and seals nothing more."""
 
     key_id: str
     secret: bytes = field(default=b"", repr=False)
     private: bytes = field(default=b"", repr=False)
     public: bytes = field(default=b"", repr=False)
     retired: bool = False
+    """Seals nothing here: it was retired, or this process only verifies with it."""
+    retired_ms: int | None = None
+    """Broker time from which on nothing counts that it sealed, for it may be in anybody's hands by then."""
 
     @property
     def number(self) -> int:
         return int(self.key_id.partition(":")[2])
 
     def signer(self) -> Signer | None:
-        if self.retired:
+        if self.retired or self.retired_ms is not None:
             return None
         if self.secret:
             return HmacSigner(self.key_id, self.secret)
@@ -57,13 +60,18 @@ class KeyringVerifier:
     def __init__(self, keys: Iterable[SealKey]) -> None:
         self._secrets: dict[str, bytes] = {}
         self._publics: dict[str, Ed25519PublicKey] = {}
+        self._retired_ms: dict[str, int] = {}
         for key in keys:
+            if key.retired_ms is not None:
+                self._retired_ms[key.key_id] = key.retired_ms
             if key.secret:
                 self._secrets[key.key_id] = key.secret
             else:
                 self._publics[key.key_id] = Ed25519PublicKey.from_public_bytes(key.public)
 
-    def verify(self, key_id: str, data: bytes, mac: bytes) -> bool:
+    def verify(self, key_id: str, data: bytes, mac: bytes, at_ms: int | None = None) -> bool:
+        if at_ms is not None and at_ms >= self._retired_ms.get(key_id, at_ms + 1):
+            return False
         if (secret := self._secrets.get(key_id)) is not None:
             return hmac_fits(secret, data, mac)
         if (public := self._publics.get(key_id)) is None:
@@ -82,7 +90,10 @@ def read_seal_key(key_id: str, entry: Mapping[str, Any]) -> SealKey:
         parts["public"] = Ed25519PrivateKey.from_private_bytes(parts["private"]).public_key().public_bytes_raw()
     if parts["public"]:
         Ed25519PublicKey.from_public_bytes(parts["public"])
-    key = SealKey(key_id, retired=bool(entry.get("retired", False)), **parts)
+    retired_ms = entry.get("retired_ms")
+    if retired_ms is not None and (isinstance(retired_ms, bool) or not isinstance(retired_ms, int) or retired_ms < 0):
+        raise ConfigurationError(f"seal key {key_id!r}: retired_ms must be milliseconds since the epoch")
+    key = SealKey(key_id, retired=bool(entry.get("retired", False)), retired_ms=retired_ms, **parts)
     if not _KEY_ID.fullmatch(key_id):
         raise ConfigurationError(f"seal key {key_id!r}: its id must be writer:number, such as executor:1")
     if bool(key.secret) == bool(key.public):
@@ -94,4 +105,5 @@ def read_seal_key(key_id: str, entry: Mapping[str, Any]) -> SealKey:
 
 def verifying_part(key: SealKey) -> dict[str, Any]:
     """The entry for a process that only verifies: a public key, or a secret that may seal nothing."""
-    return {"secret": key.secret.hex(), "retired": True} if key.secret else {"public": key.public.hex()}
+    part: dict[str, Any] = {"secret": key.secret.hex(), "retired": True} if key.secret else {"public": key.public.hex()}
+    return part if key.retired_ms is None else {**part, "retired_ms": key.retired_ms}
