@@ -34,7 +34,7 @@ def test_broker_that_is_away_is_waited_for_and_then_told_in_one_sentence(nobody:
 
 def test_call_without_a_broker_is_one_sentence(nobody: str) -> None:
     """S3: nothing was asked for, so exit 2."""
-    refused(invoke("call", "get_order", "{}", "--as", "anna", settings={"bootstrap": nobody}), "Kafka")
+    refused(invoke("call", "get_order", "{}", "--as", "anna", settings={"bootstrap": nobody}), nobody, "FOURGATES_BOOTSTRAP")
 
 
 def test_audit_door_that_is_away_is_one_sentence(nobody: str) -> None:

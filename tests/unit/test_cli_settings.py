@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,12 +14,11 @@ from support.cli import invoke, refused
 
 
 @pytest.fixture(autouse=True)
-def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in list(os.environ):
         if name.startswith("FOURGATES_"):
             monkeypatch.delenv(name)
-    yield
 
 
 @pytest.mark.parametrize(
@@ -103,8 +101,7 @@ def test_what_ran_here_says_nothing_once_it_has_ended(tmp_path: Path) -> None:
 
 def test_home_belongs_to_one_pipeline_at_a_time(tmp_path: Path) -> None:
     """L2: two audits on one embedded ClickHouse would break it."""
-    with hold(tmp_path):
-        with pytest.raises(ConfigurationError, match="FOURGATES_HOME"), hold(tmp_path):
-            pass
+    with hold(tmp_path), pytest.raises(ConfigurationError, match="FOURGATES_HOME"), hold(tmp_path):
+        pass
     with hold(tmp_path):
         pass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import click
@@ -14,6 +15,7 @@ from fourgates.cli.people import caller_token
 from fourgates.cli.settings import Settings
 from fourgates.cli.showing import show_answer
 from fourgates.cli.world import Base
+from fourgates.contract.errors import Transient
 from fourgates.sdk import Answer, Client, RunStopped
 from fourgates.sdk.settings import SdkSettings
 
@@ -52,7 +54,14 @@ async def _asked(
     settings: Settings, token: str, tool: str, arguments: str, intent: str, run_id: str | None, tool_call_id: str, wait: float
 ) -> tuple[Answer, str]:  # fmt: skip
     """The answer and the run's id."""
-    async with Client.from_env(sdk_settings(settings)) as client:
+    async with AsyncExitStack() as stack:
+        try:
+            client = await stack.enter_async_context(Client.from_env(sdk_settings(settings)))
+        except Transient as fault:
+            where = f"{settings.bootstrap} ({fault})"
+            raise Fault(
+                f"No Kafka broker answers at {where}: is the pipeline running, and is FOURGATES_BOOTSTRAP right?"
+            ) from fault
         try:
             run = client.run(token, intent, [intent] if intent else (), run_id=run_id)
             return await run.call(tool, arguments, tool_call_id=tool_call_id, wait=wait), run.id

@@ -22,11 +22,11 @@ def run(settings: Settings, process: str) -> None:
 
     Exit code 0: it was told to end; 1: it could not go on; 2: it may not start as it is configured.
     """
-    configure_logging(settings.log_level, process=process)
     base = Base(settings)
     refuse_early(base, process)
     if until_told(await_world(base, process, lambda line: click.echo(line, err=True))):
         return
+    configure_logging(settings.log_level, process=process)
     if process == "audit":
         from fourgates.cli.audit_process import run_audit  # loads the ClickHouse client
 

@@ -1,0 +1,176 @@
+"""The command line on a real broker of its own: the whole pipeline, and what is left of it afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from fourgates.contract.topology import CALLS_CLEARED
+from fourgates.runtime.children import end_group
+from fourgates.runtime.kafka.producing import RawProducer
+from fourgates.runtime.local_broker import LocalBroker
+from fourgates.runtime.metrics import Metrics
+from support.cli import environment, invoke
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+READY_SECONDS, END_SECONDS = 150.0, 60.0
+PROCESSES = ("provider", "validator", "authorizer", "waiter", "executor", "sanitizer", "audit", "approver")
+LARGE_REFUND = '{"order_id": "A-1002", "amount_cents": 48900, "reason": "damaged"}'
+ORDER = ("call", "get_order", '{"order_id": "A-1001"}', "--as", "anna", "--json")
+
+
+class Up:
+    """`fourgates up --demo` in a folder of its own."""
+
+    def __init__(self, folder: Path, libs: Path) -> None:
+        self.folder, self.settings = folder, {"kafka_libs": str(libs)}
+        self._out = folder / "up.log"
+        with self._out.open("wb") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "fourgates.cli", "up", "--demo"], cwd=folder, env=environment(**self.settings),
+                stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+        self.told(r"ctrl-C ends everything", READY_SECONDS)
+        self.bootstrap = json.loads((folder / ".fourgates" / "up.json").read_text())["bootstrap"]
+
+    def text(self) -> str:
+        return self._out.read_text()
+
+    def told(self, words: str, seconds: float = 60.0) -> None:
+        """Returns once a line of its output says so."""
+        self.until(lambda: re.search(words, self.text()) is not None, seconds)
+
+    def until(self, condition: Callable[[], bool], seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while not condition():
+            assert self.process.poll() is None, self.text()
+            assert time.monotonic() < until, self.text()
+            time.sleep(0.1)  # another process: nothing of it can be waited for
+
+    def pids(self) -> dict[str, int]:
+        """The newest process of each name."""
+        return {name: int(pid) for name, pid in re.findall(r"(\w+): ready \(process (\d+)\)", self.text())}
+
+    def run(self, *arguments: str, exit_code: int = 0) -> Result:
+        """Another command, in the same folder."""
+        with contextlib.chdir(self.folder):
+            result = invoke(*arguments, settings=self.settings)
+        assert result.exit_code == exit_code, (arguments, result.output)
+        return result
+
+    def succeeded(self) -> dict[str, int]:
+        """Calls that succeeded, by tool, as the audit has them."""
+        rows = json.loads(self.run("report", "success", "--json").stdout)
+        return {row["key"]: row["succeeded"] for row in rows}
+
+
+@pytest.fixture
+def up(kafka: LocalBroker, tmp_path: Path) -> Iterator[Up]:
+    """The session's broker only lends its jars."""
+    made = Up(tmp_path, kafka.libs)
+    try:
+        yield made
+    finally:
+        end_group(made.process, END_SECONDS)
+
+
+def alive(pid: int) -> bool:
+    """Whether the process still runs; one that nobody has buried yet does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def all_gone(pids: dict[str, int], seconds: float) -> list[str]:
+    """Names of the processes that still run after so many seconds."""
+    until = time.monotonic() + seconds
+    while (left := [name for name, pid in pids.items() if alive(pid)]) and time.monotonic() < until:
+        time.sleep(0.1)
+    return left
+
+
+def listens(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    with socket.socket() as probe:
+        return probe.connect_ex((host, int(port))) == 0
+
+
+async def append(bootstrap: str, topic: str, key: bytes, value: bytes) -> None:
+    """As any client of the broker could."""
+    producer = RawProducer(bootstrap, Metrics())
+    await producer.start()
+    try:
+        await producer.append(topic, key, value)
+    finally:
+        await producer.close()
+
+
+def test_up_serves_calls_restarts_what_falls_and_ends_without_a_rest(up: Up) -> None:
+    """S4, S10, S3: everything that a person does with the pipeline on their machine."""
+    pids = up.pids()
+    assert set(pids) == set(PROCESSES)
+    answer = up.run(*ORDER)
+    assert json.loads(answer.stdout)["fields"] == {"order_id": "A-1001", "status": "delivered"}
+
+    assert up.run("topics", "create").stdout == "all topics were there\n"
+    assert "FOURGATES_HOME" in up.run("up", "--demo", exit_code=2).stderr
+
+    held = up.run("call", "refund_order", LARGE_REFUND, "--as", "anna", "--wait", "3", "--json", exit_code=1)
+    assert json.loads(held.stdout)["code"] == "approval_pending"
+    call_id = json.loads(held.stdout)["call_id"]
+    assert call_id[:12] in json.dumps(json.loads(up.run("approvals", "list", "--as", "ben", "--json").stdout))
+    assert "48900" in up.run("approvals", "approve", call_id[:12], "--as", "ben").stdout
+
+    up.until(lambda: up.succeeded() == {"get_order": 1, "refund_order": 1}, END_SECONDS)
+
+    asyncio.run(append(up.bootstrap, CALLS_CLEARED, b"forged", b"\x00not avro"))
+    os.kill(pids["executor"], signal.SIGKILL)
+    up.told(r"executor: restarting \(exit -9")
+    up.until(lambda: up.pids()["executor"] != pids["executor"], READY_SECONDS)
+    listed = up.run("dead", "list").stdout
+    assert "executor: " in listed
+    place = listed.split()[0]
+    shown = up.run("dead", "show", place).stdout
+    assert CALLS_CLEARED in shown
+    assert "not avro" not in shown
+    assert "not avro" in up.run("dead", "show", place, "--payload").stdout
+    up.run(*ORDER)
+    up.until(lambda: up.succeeded() == {"get_order": 2, "refund_order": 1}, END_SECONDS)
+    explained = up.run("explain", call_id[:12]).stdout
+    assert "Ben Okoro approved what they were shown" in explained
+    up.run("audit", "check", "--younger-than", "0")
+
+    pids = up.pids()
+    up.process.send_signal(signal.SIGTERM)
+    assert up.process.wait(END_SECONDS) == 0, up.text()
+    assert all_gone(pids, 5) == []
+    assert not listens(up.bootstrap)
+    assert sorted(re.findall(r"(\w+): ended", up.text())) == sorted(PROCESSES)
+    assert (up.folder / ".fourgates" / "up.json").read_text() == ""
+
+
+def test_nothing_outlives_an_up_that_was_killed(up: Up) -> None:
+    """S3: kill -9 of the supervisor ends what it started, the broker too."""
+    pids = up.pids()
+    up.process.kill()
+    up.process.wait()
+    assert all_gone(pids, 20) == []
+    until = time.monotonic() + 20
+    while listens(up.bootstrap) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not listens(up.bootstrap)
