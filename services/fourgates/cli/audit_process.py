@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 
 from fourgates.assembly import producer_of
 from fourgates.audit.build import build_query_door, build_rows, build_sink, open_store
 from fourgates.audit.columns import Row
+from fourgates.audit.sink import AuditSink
 from fourgates.audit.store import STORE_FAULTS, Connect, Store
 from fourgates.cli.serving import serving, telling_health
 from fourgates.cli.settings import PREFIX, Settings
@@ -19,7 +20,7 @@ from fourgates.contract.topology import AUDITED
 from fourgates.runtime.data import data_folder
 from fourgates.runtime.health import Health
 from fourgates.runtime.intake import FatalError
-from fourgates.runtime.kafka import GroupBatches
+from fourgates.runtime.kafka import GroupBatches, KafkaBus
 from fourgates.runtime.metrics import Metrics
 
 GROUP = "audit"
@@ -30,29 +31,31 @@ _LAST_BATCH_SECONDS = 10.0
 async def run_audit(base: Base) -> None:
     """Until it is cancelled. Raises ConfigurationError, Transient, FatalError."""
     settings, keys, health = base.settings, base.keyring, Health()
-    store, connect = await _opened(settings)
-    try:
+    async with AsyncExitStack() as stack:
+        store, connect = await _opened(settings)
+        stack.push_async_callback(asyncio.to_thread, store.close)
         door, readers = await asyncio.to_thread(build_query_door, connect, keys.door_token(), settings.door())
-        try:
-            async with base.bus() as bus:
-                rows = build_rows(base.opener, keys.placeholder_key(), base.catalog)
-                watched, publisher = _Watched(store, health, base.metrics), bus.publisher(base.writer("audit"))
-                sink = build_sink(watched, rows, publisher, base.clock, producer_of("audit"), settings.sink)
-                batches = GroupBatches(settings.bootstrap, GROUP, AUDITED)
-                async with telling_health(base, health), serving(door, f"{PREFIX}AUDIT_DOOR", settings.audit_door):
-                    await batches.start()
-                    sinking, broken = asyncio.create_task(sink.run(batches)), asyncio.create_task(bus.broken())
-                    try:
-                        await asyncio.wait((sinking, broken), return_when=asyncio.FIRST_COMPLETED)
-                    finally:
-                        broken.cancel()
-                        await batches.close()
-                        await _ended(sinking)
-                    raise FatalError("The audit sink has ended; it has to be started again.")
-        finally:
-            await readers.close()
+        stack.push_async_callback(readers.close)
+        bus = await stack.enter_async_context(base.bus())
+        rows = build_rows(base.opener, keys.placeholder_key(), base.catalog)
+        watched, publisher = _Watched(store, health, base.metrics), bus.publisher(base.writer("audit"))
+        sink = build_sink(watched, rows, publisher, base.clock, producer_of("audit"), settings.sink)
+        await stack.enter_async_context(telling_health(base, health))
+        await stack.enter_async_context(serving(door, f"{PREFIX}AUDIT_DOOR", settings.audit_door))
+        await _sink(sink, GroupBatches(settings.bootstrap, GROUP, AUDITED), bus)
+    raise FatalError("The audit sink has ended; it has to be started again.")
+
+
+async def _sink(sink: AuditSink, batches: GroupBatches, bus: KafkaBus) -> None:
+    """Reads and inserts until it is cancelled or cannot go on; what was read by then is inserted."""
+    await batches.start()
+    sinking, broken = asyncio.create_task(sink.run(batches)), asyncio.create_task(bus.broken())
+    try:
+        await asyncio.wait((sinking, broken), return_when=asyncio.FIRST_COMPLETED)
     finally:
-        await asyncio.to_thread(store.close)
+        broken.cancel()
+        await batches.close()
+        await _ended(sinking)
 
 
 class _Watched:
