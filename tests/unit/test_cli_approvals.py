@@ -112,7 +112,7 @@ def test_decision_that_does_not_count_says_why_and_exits_one(service: Service) -
 
 
 def test_beginning_that_names_no_call_or_several_is_refused(service: Service) -> None:
-    """A9: deciding stays per call."""
+    """A2: a decision is about one call that was shown."""
     refused(invoke("approvals", "show", "ff", "--as", "ben"), "0 open calls begin with 'ff'")
     service.holds.append({**service.holds[0], "hold_id": "ac" * 16})
     refused(invoke("approvals", "approve", "a", "--as", "ben"), "2 open calls begin with 'a'")
