@@ -59,6 +59,6 @@ def _state(watched: Watched) -> str:
     said = watched.condition.value
     if watched.condition in (Condition.RESTARTING, Condition.FAILED):
         said += f" (exit {watched.last_exit}: {as_text(watched.last_words())[:160]})"
-    elif watched.condition is Condition.READY:
+    elif watched.condition is Condition.READY and watched.pid is not None:
         said += f" (process {watched.pid})"
     return said + (f", {watched.restarts} restarts" if watched.restarts else "")

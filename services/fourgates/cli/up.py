@@ -49,7 +49,11 @@ async def _up(settings: Settings, local_broker: bool | None, extra: Extra, *, de
             page = Address.parse(f"{PREFIX}APPROVER", local.settings.approver).url
             if open_page and has_display():
                 await asyncio.to_thread(webbrowser.open, page)
-            refused = await board.refused()
+            try:
+                refused = await board.refused()
+            except asyncio.CancelledError:
+                board.say("ending: what is under way is finished first; ctrl-C again does not wait")
+                raise
         raise Fault(refused, BROKEN)
 
 
