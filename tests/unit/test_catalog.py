@@ -121,9 +121,11 @@ def rule(name: str = "small", expression: str = "args.cents < 5", sentence: str 
         ({"origins": {"order": {"user"}}}, "unguarded"),
         ({"origins": {"order_id": set()}}, "no call could ever pass"),
         ({"origins": {"order_id": {"god"}}}, "'god'"),
+        ({"origins": {"note": {"user", "within"}}}, "a call without it would be held"),
         ({"redact": ("shoe_size",)}, "nobody would redact"),
         ({"lift": ("total", "total")}, "one twice"),
         ({"trusted_results": frozenset({""})}, "empty name"),
+        ({"trusted_results": frozenset({"orders//id"})}, "empty name"),
         ({"facts": lambda args: {}}, "facts(args, principal)"),
         ({"preview": lambda: None}, "preview(args, principal)"),
         ({"probe": "later"}, "probe(args, ctx)"),
@@ -142,7 +144,7 @@ def test_a_whole_contract_is_accepted() -> None:
         effect=Effect("refund", ("{order_id}", "cents-{cents}"), on_duplicate=OnDuplicate.REPLAY),
         rules=(rule(), rule("other", field="")),
         facts=facts, facts_types={"owner": "string"}, preview=preview, probe=probe, redact=("iban", "card"), lift=("total",),
-        origins={"order_id": {"user", "result:find_order"}}, trusted_results=frozenset({"total"}),
+        origins={"order_id": {"user", "within", "result:find_order"}}, trusted_results=frozenset({"total", "lines/*/sku", "*"}),
     )  # fmt: skip
     assert len(tool.version) == 64
 

@@ -22,7 +22,8 @@ _REST = re.compile(r"(?P<path>[^?#]*)(?P<tail>.*)", re.S)
 _ENCODED_STEP = re.compile(r"%(?:2e|2f|5c|00)", re.I)
 _TRAILING = ".,;:!?)]}\"'*”’»"
 _FOLDER = re.compile(r"~?(?:/[^/\\\x00-\x1f\x7f]+)+/?")
-_DEPTH = 32
+DEPTH = 16
+"""A path that lies deeper lies within nothing: each of its folders costs a look through what the user said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ def folders_of(value: str) -> tuple[str, ...]:
     if len(value) > 4_096 or not _FOLDER.fullmatch(value):
         return ()
     head, *names = value.removesuffix("/").split("/")
-    if len(names) > _DEPTH or _steps_out(names):
+    if len(names) > DEPTH or _steps_out(names):
         return ()
     return tuple("/".join([head, *names[:count]]) for count in range(len(names) - 1, 0, -1))
 

@@ -24,7 +24,7 @@ Look = Callable[[Any], Origin | None]
 
 def composed(value: Any, look: Look) -> Origin | None:
     """The origin of a value whose parts all stand somewhere, that of the worst; None where a part stands nowhere."""
-    if not isinstance(value, str) or len(value) > _MOST_CHARS or spelling.BREAK in value:
+    if not isinstance(value, str):
         return None
     parts = items_of(value)
     return _worst([look(part) for part in parts]) if parts else _put_together(value, look)
@@ -32,6 +32,8 @@ def composed(value: Any, look: Look) -> Origin | None:
 
 def items_of(value: str) -> tuple[str, ...]:
     """The items of a list in one text, or the day and the time of a timestamp; none where the value is one thing."""
+    if len(value) > _MOST_CHARS or spelling.BREAK in value:
+        return ()
     if (stamp := spelling.stamp_of(value)) is not None:
         return stamp
     items = tuple(item for item in _ITEMS.split(value.strip()) if item)
@@ -41,6 +43,8 @@ def items_of(value: str) -> tuple[str, ...]:
 
 def _put_together(path: str, look: Look) -> Origin | None:
     """A folder (or site) and a name in it that both stand somewhere, one of them in a result: that result is in the value."""
+    if len(path) > _MOST_CHARS:
+        return None
     for cut in [found.start() for found in re.finditer("/", path)][:0:-1][:_MOST_PARTS]:
         worst = _worst([look(path[:cut]), look(path[cut + 1 :])])
         if worst is not None and worst.origin.startswith(RESULT):

@@ -22,6 +22,7 @@ from fourgates.catalog import Tool
 from fourgates.catalog.keywords import step
 from fourgates.contract.errors import ConfigurationError
 from fourgates.contract.parts import Breach, Origin
+from fourgates.gates.addresses import DEPTH
 from fourgates.gates.composing import HOST, MODEL, RESULT, USER, WITHIN, items_of
 from fourgates.gates.origin_book import OriginBook, turns
 from fourgates.gates.shape import arguments_shape, free_keys
@@ -90,6 +91,7 @@ class _Turns:
         return bool(items) and all(self.whole(item) for item in items)
 
     def encloses(self, leaf: Any) -> bool:
+        self._looks += DEPTH
         return self._patient() and self._said.enclose(leaf)
 
     def _patient(self) -> bool:

@@ -77,8 +77,9 @@ def stands_whole(text: str, at: int, length: int) -> bool:
 
 
 def _begins_here(text: str, at: int) -> bool:
-    """Whether a token begins at `at`; an absolute path is none where `~`, `.` or another joiner makes it a relative one."""
-    if text[at] == "/" and at and text[at - 1] in _JOINERS:
+    """Whether a token begins at `at`. `~/a`, `./a` do not name `/a`, nor does `/a` name `a`."""
+    before = text[at - 1] if at else ""
+    if before == "/" or (text[at] == "/" and before in _JOINERS):
         return False
     return _ends_here(text, at, -1)
 
