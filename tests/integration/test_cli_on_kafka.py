@@ -23,7 +23,7 @@ from fourgates.runtime.children import end_group
 from fourgates.runtime.kafka.producing import RawProducer
 from fourgates.runtime.local_broker import LocalBroker
 from fourgates.runtime.metrics import Metrics
-from support.cli import environment, invoke
+from support.cli import environment, invoke, run
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 READY_SECONDS, END_SECONDS = 150.0, 60.0
@@ -174,3 +174,16 @@ def test_nothing_outlives_an_up_that_was_killed(up: Up) -> None:
     while listens(up.bootstrap) and time.monotonic() < until:
         time.sleep(0.1)
     assert not listens(up.bootstrap)
+
+
+def test_executor_does_not_start_where_an_acknowledged_claim_could_be_lost(kafka: LocalBroker, tmp_path: Path) -> None:
+    """E5: outside development one copy of the ledger is not enough; exit 2, saying what is needed."""
+    made = invoke("init", str(tmp_path / "rooms")), invoke("keys", "create", str(tmp_path / "keys.json"))
+    assert [result.exit_code for result in made] == [0, 0]
+    (tmp_path / "issuers.json").write_text('{"https://login.example": {"jwks_file": "jwks.json"}}')
+    (tmp_path / "jwks.json").write_text('{"keys": []}')
+    ended = run("run", "executor", folder=tmp_path / "rooms", bootstrap=kafka.bootstrap, environment="production",
+                keys_file=str(tmp_path / "keys.json"), issuers_file=str(tmp_path / "issuers.json"))  # fmt: skip
+    assert ended.returncode == 2, ended.stderr
+    [said] = ended.stderr.strip().splitlines()
+    assert "calls.ledger has 1 copies, at least 3 are needed" in said

@@ -73,7 +73,9 @@ def _told(local: Local, *, demo: bool) -> Iterator[str]:
 
 
 def _tries(catalog: Catalog, settings: Settings) -> Iterator[str]:
-    user = next((name for name, known in development_users(settings).items() if known.agent), "USER")
+    users = development_users(settings)
+    caller = next((name for name, known in users.items() if known.agent), "USER")
+    approver = next((name for name, known in users.items() if not known.agent), "APPROVER")
     for tool in catalog:
-        yield f"  fourgates call {tool.name} '{{...}}' --as {user}"
-    yield "  fourgates approvals list --as APPROVER"
+        yield f"  fourgates call {tool.name} '{{...}}' --as {caller}"
+    yield f"  fourgates approvals list --as {approver}"
