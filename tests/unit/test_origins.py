@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -13,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from fourgates.catalog import Catalog, Effect, OnBreach
 from fourgates.contract.errors import ConfigurationError
 from fourgates.contract.parts import Origin
-from fourgates.gates.origins import OriginBook, breaches_of, check_contract, defaults_of, recompute
+from fourgates.gates.origins import OriginBook, breaches_of, check_contract, defaults_of, marks_for, recompute
 from fourgates.gates.words import QUOTE_CHARS, leaves
 
 
@@ -187,6 +188,27 @@ def test_an_argument_at_its_contracts_default_is_the_hosts() -> None:
         "/recipient": "model", "/copies": "host", "/text": "model", "/note": "host"
     }  # fmt: skip
     assert recompute({"copies": ["eve"]}, (), (), defaults)[0].origin == "model"
+
+
+def test_the_contract_says_which_arguments_may_lie_within_what_the_user_named() -> None:
+    """B4: and a breach of it names what else would have done."""
+    tool = tool_with({"recipient": {"user", "within"}, "text": {"user"}})
+    arguments = {"recipient": "www.bank.com/ann", "copies": [], "text": "www.bank.com/ann", "note": None}
+    marks = marks_for(tool, arguments, ("visit www.bank.com",), ())
+    assert {mark.pointer: mark.origin for mark in marks} == {
+        "/recipient": "within", "/copies": "host", "/text": "model", "/note": "host"
+    }  # fmt: skip
+    assert [(breach.pointer, breach.allowed) for breach in breaches_of(tool, marks, None)] == [("/text", ("user",))]
+    elsewhere = marks_for(tool, arguments, ("visit www.bank.org",), ())
+    assert [breach.pointer for breach in breaches_of(tool, elsewhere, None)] == ["/recipient", "/text"]
+
+
+@pytest.mark.parametrize("change", [{"origins": {"recipient": frozenset({"user", "within"})}},
+                                    {"trusted_results": frozenset({"ids/*/id"})}, {"on_breach": OnBreach.REFUSE}])  # fmt: skip
+def test_origins_are_part_of_the_tools_version(change: dict[str, Any]) -> None:
+    """B6"""
+    tool = tool_with({"recipient": {"user"}})
+    assert dataclasses.replace(tool, **change).version != tool.version
 
 
 def test_the_book_names_the_source_and_quotes_it() -> None:
