@@ -40,6 +40,7 @@ from fourgates.runtime.keys import Keyring, new_development_content
 from fourgates.runtime.memory import MemoryBus
 from fourgates.runtime.memory_batches import MemoryBatches
 from fourgates.runtime.memory_worker import MemoryWorker
+from fourgates.runtime.metrics import Metrics
 from fourgates.runtime.registry import LocalRegistry
 from fourgates.sdk import Client, Options, Run
 from fourgates.sdk.transport import BusTransport
@@ -83,7 +84,9 @@ class Pipeline:
         self.keyring = Keyring(new_development_content(), "the in-process pipeline")
         self.codec = AvroCodec(LocalRegistry(data_folder("schemas")))
         self.opener = RecordOpener(self.codec, self.keyring.verifier())
-        self.bus = MemoryBus(self.opener, self.clock)
+        self.metrics = Metrics()
+        """What all workers of this pipeline count, and the bus."""
+        self.bus = MemoryBus(self.opener, self.clock, self.metrics)
         self.audit_store: Inserts = audit_store or MemoryRows()
         self._settings = settings or StageSettings()
         self.world = World(
@@ -120,7 +123,9 @@ class Pipeline:
     async def start_stage(self, name: str) -> None:
         """Starts a worker of the stage at its committed offsets."""
         stage = build_stage(name, self.world, self._settings, PRODUCER)
-        handler = RecordHandler(stage, self.opener, self.publisher(name), self.clock, PRODUCER, last_word(stage, PRODUCER))
+        handler = RecordHandler(
+            stage, self.opener, self.publisher(name), self.clock, PRODUCER, last_word(stage, PRODUCER), self.metrics
+        )
         self.workers[name] = MemoryWorker(self.bus, stage, handler, self.clock)
         await self.workers[name].start()
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from fourgates.catalog import Catalog, Effect, OnBreach, Rule, ToolContext
 from fourgates.contract import ids
 from fourgates.contract.canonical import digest
-from fourgates.contract.codes import Code
+from fourgates.contract.codes import Code, ends_call
 from fourgates.contract.errors import ConfigurationError, Poison
 from fourgates.contract.events import CallRequested, CallValidated, Control, ControlKind, LedgerEntry, LedgerKind, RequestKind
 from fourgates.contract.partition import partition_of
@@ -243,9 +243,12 @@ async def test_a_run_id_without_an_honest_time_is_refused(run_id: str) -> None:
     await refused(request(run_id=run_id), Code.INVALID_ARGUMENTS, "run_id")
 
 
-async def test_a_call_past_its_deadline_is_refused_by_broker_time() -> None:
-    """E8"""
-    await refused(request(deadline_ms=NOW_MS), Code.BUDGET_EXHAUSTED, "deadline")
+async def test_a_request_past_its_deadline_is_not_looked_at_and_ends_nothing() -> None:
+    """E8, P6: by broker time. An old request that is appended once more must not end the call, however old its run is by then."""
+    entry = await refused(request(deadline_ms=NOW_MS), Code.UNAVAILABLE, "stale_request")
+    assert not ends_call(Code(entry.code))
+    old = ids.new_run_id(NOW_MS - int(timedelta(days=20) / timedelta(milliseconds=1)))
+    await refused(request(deadline_ms=NOW_MS, run_id=old), Code.UNAVAILABLE, "stale_request")
     assert isinstance(await judge(request(deadline_ms=NOW_MS + 1)), CallValidated)
 
 

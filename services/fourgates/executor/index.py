@@ -43,6 +43,7 @@ class LedgerIndex:
         self._following: Following | None = None
         self._owned: frozenset[int] = frozenset()
         self.open: dict[str, OpenClaim] = {}
+        self._used: dict[str, dict[str, int]] = {}
         self.changed: set[str] = set()
         """Calls whose state changed since somebody looked whether their effects can be released."""
         self.on_change: Callable[[], None] = lambda: None
@@ -63,6 +64,7 @@ class LedgerIndex:
         self._following, self._owned = None, frozenset()
         self._fold = LedgerFold(self._watch)
         self.open.clear()
+        self._used.clear()
         self.changed.clear()
 
     def owns(self, call_id: str) -> bool:
@@ -70,6 +72,15 @@ class LedgerIndex:
 
     def state(self, call_id: str) -> CallState:
         return self._fold.state(call_id, self._clock.now_ms())
+
+    def used_up(self, envelope: Envelope) -> bool:
+        """Whether this clearance led to a claim when it lay elsewhere in the log, and the claim was released: its answer is told.
+
+        The same record at the same place is a redelivery, and goes on where its executor stopped.
+        """
+        cleared = envelope.record
+        used_at = self._used.get(cleared.call.call_id, {}).get(cleared.event_id)
+        return used_at is not None and used_at != envelope.position.offset
 
     def folded_to(self, call_id: str) -> int:
         """The last folded offset of the call's partition."""
@@ -101,8 +112,15 @@ class LedgerIndex:
             where = envelope.position
             self.open[entry.call_id] = OpenClaim(entry, where.partition, where.offset, self._clock.monotonic())
         elif after.phase in (Phase.OPEN, Phase.FINAL):
-            self.open.pop(entry.call_id, None)
+            self._ended(entry.call_id, self.open.pop(entry.call_id, None), after.phase)
         if after.stop and (claim := self.open.get(entry.call_id)) is not None:
             claim.stop.set()
         self.changed.add(entry.call_id)
         self.on_change()
+
+    def _ended(self, call_id: str, claim: OpenClaim | None, phase: Phase) -> None:
+        """A claim is over. While the call is open again, what it was made for is remembered, so that it cannot be used twice."""
+        if phase is Phase.FINAL:
+            self._used.pop(call_id, None)
+        elif claim is not None and claim.entry.cause is not None:
+            self._used.setdefault(call_id, {})[claim.entry.cause.event_id] = claim.entry.cause.offset

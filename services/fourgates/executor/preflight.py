@@ -13,7 +13,7 @@ from fourgates.catalog import Catalog, Tool
 from fourgates.contract.canonical import canonical, digest_bytes
 from fourgates.contract.codes import Code
 from fourgates.contract.events import CallCleared
-from fourgates.contract.parts import Call, Gate
+from fourgates.contract.parts import Call, Gate, Risk
 from fourgates.contract.ports import Clock
 from fourgates.executor.audit_gate import AuditGate
 from fourgates.gates.business import CompiledRules, gather_facts
@@ -57,7 +57,10 @@ class Preflight:
         call = cleared.call
         end = cleared_ms + (call.deadline_ms - call.requested_ms) if cleared.hold_id else call.deadline_ms
         left = (end - self._clock.now_ms()) / 1000
-        return left if left > 0 else Refusal(Code.BUDGET_EXHAUSTED, "deadline")
+        if left > 0:
+            return left
+        # A read changes nothing: its time is over, and the same key may be asked again with more of it.
+        return Refusal(Code.TIMEOUT if call.risk is Risk.READ else Code.BUDGET_EXHAUSTED, "deadline")
 
     def approval(self, cleared: CallCleared) -> Refusal | None:
         """An approval is used before it expires."""

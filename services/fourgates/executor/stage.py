@@ -102,6 +102,8 @@ class ExecutorStage(BaseStage):
                 return self._still_in_doubt(cleared, cause, state)
             case Phase.CLAIMED:
                 return []  # somebody runs it, or did: the partition's owner watches its lease
+        if self._p.index.used_up(envelope):
+            raise Poison("replayed", "this clearance was used before, and what came of it has been told")
         return await self._open(cleared, cause, envelope)
 
     def _prove(self, envelope: Envelope) -> None:

@@ -27,6 +27,7 @@ from .emits import STAGE, Emits
 from .settings import ValidatorSettings
 
 _MILLISECOND = timedelta(milliseconds=1)
+STALE = "The request arrived after its own deadline, so it was not looked at; ask again."
 _TOLD_NAME = 200
 """As much of a tool's name as travels on where no tool has it: it is the model's own text."""
 
@@ -124,7 +125,11 @@ class ValidatorStage(BaseStage):
         return self._emits.validated(envelope, call, facts, facts_ms, breaches, rules)
 
     def _too_late(self, request: CallRequested, at_ms: int) -> Refusal | None:
-        """The horizon, which is judged here only, and the call's own deadline; both by broker time."""
+        """The request's own deadline, and the horizon, which is judged here only; both by broker time."""
+        if at_ms >= request.deadline_ms:
+            # The host was cut off, or somebody appends an old request once more: that must not end a call that waits for people.
+            late_ms = at_ms - request.deadline_ms
+            return Refusal(Code.UNAVAILABLE, "stale_request", sentence=STALE, detail={"late_ms": late_ms})
         try:
             started = ids.run_started_ms(request.run_id)
         except ValueError:
@@ -137,8 +142,6 @@ class ValidatorStage(BaseStage):
             )
         if started < at_ms - self._horizon_ms:
             return Refusal(Code.CALL_TOO_OLD, "horizon", detail={"age_ms": at_ms - started})
-        if at_ms >= request.deadline_ms:
-            return Refusal(Code.BUDGET_EXHAUSTED, "deadline", detail={"late_ms": at_ms - request.deadline_ms})
         return None
 
     def _address(self, request: CallRequested) -> CallRef:
