@@ -1,8 +1,9 @@
 # Everything uses .venv and sets itself up; `make help` lists the targets.
 PY := .venv/bin/python
 READY := .venv/.ready
+COMPOSE_GO := github.com/compose-spec/compose-go/v2/cmd@v2.16.2
 
-.PHONY: help system check test demo up bench evidence schemas clean
+.PHONY: help system check test demo up bench evidence evidence-gates schemas clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -12,12 +13,38 @@ $(READY): pyproject.toml constraints.txt
 	.venv/bin/pip install -q --disable-pip-version-check -c constraints.txt -e '.[embedded,dev]'
 	@touch $@
 
-check: $(READY) ## format, lint, types, import contracts, topology (seconds)
+system: ## install what lies outside .venv: the compose file's checker (needs Go)
+	mkdir -p build/bin
+	GOBIN=$(CURDIR)/build/bin go install $(COMPOSE_GO)
+	mv -f build/bin/cmd build/bin/compose-go
+
+check: $(READY) ## format, lint, types, import contracts, topology = README = compose = schemas (seconds)
 	.venv/bin/ruff format --check -q services tests
 	.venv/bin/ruff check -q services tests
 	.venv/bin/mypy
 	.venv/bin/lint-imports --no-cache
 	$(PY) -m pytest -q tests/architecture tests/schemas
 
+test: $(READY) ## everything that must pass, real Kafka and ClickHouse's engine included
+	FOURGATES_TEST_KAFKA=required $(PY) -m pytest -q
+
+demo: $(READY) ## the whole story, scene by scene; figures in build/demo.json
+	.venv/bin/fourgates demo
+
+up: $(READY) ## leave everything running with the demo's shop, open the approver's page, say what to try
+	.venv/bin/fourgates up --demo --open
+
+bench: $(READY) ## figures of one run on one broker, in build/bench.json
+	$(PY) tests/benchmarks/run.py
+
+evidence: evidence-gates bench demo ## everything that writes a figure to build/
+
+evidence-gates: $(READY) ## the corpora, into build/corpora (long)
+	mkdir -p build/corpora
+	$(PY) tests/corpora/json_test_suite.py --data ../shared/data/json-test-suite/test_parsing --json build/corpora/json_test_suite.json
+
 schemas: $(READY) ## write schemas/*.avsc from the record classes
 	$(PY) -m fourgates.contract.avro_schema schemas
+
+clean: ## remove what the targets made, but for .venv
+	rm -rf build .fourgates .mypy_cache .ruff_cache .pytest_cache .hypothesis
