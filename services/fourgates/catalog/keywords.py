@@ -26,6 +26,11 @@ def step(pointer: str, *tokens: object) -> str:
     return pointer + "".join(f"/{str(token).replace('~', '~0').replace('/', '~1')}" for token in tokens)
 
 
+def tokens_of(pointer: str) -> tuple[str, ...]:
+    """The tokens of a JSON Pointer (RFC 6901)."""
+    return tuple(token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:])
+
+
 def parts_of(key: str, value: Any) -> list[Part]:
     """The subschemas directly under one keyword."""
     if key in ONE:
