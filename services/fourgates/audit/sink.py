@@ -18,12 +18,16 @@ from fourgates.audit.columns import Row
 from fourgates.audit.rows import RowMaker
 from fourgates.audit.settings import SinkSettings
 from fourgates.contract import ids
+from fourgates.contract.dead import dead_record
 from fourgates.contract.errors import Transient
-from fourgates.contract.events import AuditWatermark
+from fourgates.contract.events import AuditWatermark, DeadRecord, Record
 from fourgates.contract.ports import Batches, Clock, Publisher, Received
+from fourgates.contract.topology import CALLS_COMPLETED, CONTROLS, EFFECTS
 
 Place = tuple[str, int]
 _OURS = frozenset({"unforeseen", "unreadable"})
+_BURIED_HERE = frozenset({EFFECTS, CONTROLS, CALLS_COMPLETED})
+"""Topics that no stage reads in a group: what proves nothing there is skipped by its followers, and buried by the sink."""
 _log = structlog.get_logger("fourgates.audit")
 
 
@@ -41,6 +45,7 @@ class _Batch:
 
     rows: list[Row] = field(default_factory=list)
     offsets: dict[Place, int] = field(default_factory=dict)
+    dead: list[DeadRecord] = field(default_factory=list)
     size: int = 0
     since: float = 0.0
 
@@ -93,6 +98,9 @@ class AuditSink:
                 row = self._rows.row(one)
                 if row["kind"] == "invalid" and row["reason"] in _OURS:
                     _log.error("a record could not be made into a row", place=str(one.position), fault=row["sentence"])
+                if row["kind"] == "invalid" and one.position.topic in _BURIED_HERE:
+                    reason, detail = str(row["reason"]), str(row["sentence"])
+                    batch.dead.append(dead_record(one, "audit", self._producer, reason, detail))
                 batch.add(one, row, self._clock.monotonic())
             await asyncio.sleep(0)
         return batch
@@ -100,17 +108,18 @@ class AuditSink:
     async def _store_batch(self, batch: _Batch, batches: Batches) -> None:
         await self._retried(lambda: self._insert(batch.rows))
         self.inserted += len(batch.rows)
+        await asyncio.gather(*(self._published(dead) for dead in batch.dead))
         await self._retried(lambda: batches.commit(batch.offsets))
         for place, offset in batch.offsets.items():
             self._stored[place] = max(offset, self._stored.get(place, 0))
-            await self._watermark(place)
+        await asyncio.gather(*(self._watermark(place) for place in batch.offsets))
 
     async def _watermark(self, place: Place) -> None:
         mark = AuditWatermark(
             event_id=ids.random_id(), producer=self._producer, topic=place[0], partition=place[1], offset=self._stored[place],
             said_ms=self._clock.now_ms(),
         )  # fmt: skip
-        await self._retried(lambda: self._publisher.publish(mark))
+        await self._published(mark)
         self._told[place] = self._clock.monotonic()
 
     async def _heartbeats(self, batches: Batches) -> None:
@@ -140,6 +149,9 @@ class AuditSink:
                 if now - self._told.get(place, float("-inf")) >= self._settings.heartbeat:
                     due.append(place)
         return due
+
+    async def _published(self, record: Record) -> None:
+        await self._retried(lambda: self._publisher.publish(record))
 
     async def _retried(self, work: Callable[[], Awaitable[object]]) -> None:
         """Until it is done: with backoff, without end. Memory stays bounded, for nothing is read on meanwhile."""

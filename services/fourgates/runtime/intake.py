@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import hashlib
 import random
 import traceback
 from collections import deque
@@ -13,9 +12,8 @@ from typing import Any, TypeAlias, TypeVar
 
 import structlog
 
-from fourgates.contract import ids
+from fourgates.contract.dead import dead_record
 from fourgates.contract.errors import Poison, Transient
-from fourgates.contract.events import DeadRecord
 from fourgates.contract.ports import Clock, Emit, Envelope, Publisher, Received, Stage
 from fourgates.contract.seals import RecordOpener
 from fourgates.contract.stage import cause_of
@@ -28,8 +26,6 @@ OnUnforeseen: TypeAlias = Callable[[Envelope], Sequence[Emit]]
 
 UNFORESEEN_IN_A_ROW = 5
 """So many unforeseen exceptions without a good record between them end the process: it is broken, not the records."""
-KEPT_PAYLOAD = 65_536
-KEPT_KEY = 1_024
 BACKOFF_BASE, BACKOFF_CAP = 0.1, 10.0
 
 _log = structlog.get_logger("fourgates.intake")
@@ -253,27 +249,11 @@ class RecordHandler:
             raise FatalError(f"{self._in_a_row} records in a row failed: {_where(fault)}") from fault
 
     async def _bury(self, received: Received, envelope: Envelope | None, reason: str, detail: str) -> None:
-        where, value = received.position, received.value or b""
+        where = received.position
         place = f"{where.topic}/{where.partition}/{where.offset}"
         _log.warning("dead record", stage=self._stage.name, place=place, reason=reason, detail=detail)
-        await self._certainly(
-            DeadRecord(
-                event_id=ids.event_id(place, self._stage.name, "dead"),
-                producer=self._producer,
-                cause=None if envelope is None else cause_of(envelope),
-                worker=self._stage.name,
-                topic=where.topic,
-                partition=where.partition,
-                offset=where.offset,
-                at_ms=received.time_ms,
-                reason=reason,
-                detail=detail,
-                digest=hashlib.sha256(value).hexdigest(),
-                size=len(value),
-                record_key=received.key[:KEPT_KEY],
-                payload=value[:KEPT_PAYLOAD],
-            )
-        )
+        cause = None if envelope is None else cause_of(envelope)
+        await self._certainly(dead_record(received, self._stage.name, self._producer, reason, detail, cause))
         self._metrics.records.labels(self._stage.name, "unforeseen" if reason == "unforeseen" else "dead").inc()
 
     async def _certainly(self, record: Emit) -> None:
