@@ -16,7 +16,7 @@ from corpora.retail_shop.arithmetic import calculate
 from corpora.retail_shop.shop import make_catalog
 from corpora.retail_shop.store import Shops
 from corpora.retail_trial.breeding import Breeder
-from corpora.retail_trial.tasks import WRITES, Data
+from corpora.retail_trial.tasks import WRITES, Data, Step, Task
 from fourgates.assembly import load_policies
 from fourgates.catalog import Catalog, Committed, ToolContext, ToolError, check_catalog
 from fourgates.contract.parts import Principal, Risk
@@ -77,6 +77,39 @@ def test_the_tools_answer_and_change_the_store_as_recorded(data: Data, tmp_path:
             assert tool is not None
             assert _run(tool, step.arguments, ToolContext(f"{number}-{step.number}", 0, 0, who)) == (step.ok, step.answer)
         assert store.digest() == task.store_sha256
+
+
+async def test_tools_that_no_task_uses_pass_the_gates_too(data: Data, tmp_path: Path) -> None:
+    """B1: no recorded task changes a payment or lists products; what the tool itself answers is what is compared."""
+    order_id, method = next(_other_payments(data))
+    customer = data.store["orders"][order_id]["user_id"]
+    asked = (
+        ("list_all_product_types", {}),
+        ("modify_pending_order_payment", {"order_id": order_id, "payment_method_id": method}),
+    )
+    shops = Shops(tmp_path)
+    shops.prepare(data.store)
+    store, catalog, steps = shops.open("t"), make_catalog(shops), []
+    for number, (name, arguments) in enumerate(asked):
+        tool = catalog.get(name)
+        assert tool is not None
+        ok, answer = _run(tool, arguments, ToolContext(f"k{number}", 0, 0, _customer(customer, "t")))
+        steps.append(Step(number, name, arguments, ok, answer))
+    task = Task("made", customer, f"Please pay {order_id} with {method}.", tuple(steps), store.digest())
+    counts = await retail.measure(Data(data.store, (task,)), Breeder(data), "memory", tmp_path / "gates")
+    assert counts.wrong == []
+    assert retail.in_order(counts)
+    assert counts.held == {"policy": 1}, "the customer has named order and payment, so only the policy asks"
+
+
+def _other_payments(data: Data) -> Iterator[tuple[str, str]]:
+    """(order, another method of its customer that covers it) of pending orders."""
+    for order in data.store["orders"].values():
+        (paid, *more) = order["payment_history"]
+        methods = data.store["users"][order["user_id"]]["payment_methods"].values()
+        others = (each for each in methods if each["id"] != paid["payment_method_id"])
+        if order["status"] == "pending" and not more:
+            yield from ((order["order_id"], m["id"]) for m in others if m.get("balance", paid["amount"]) >= paid["amount"])
 
 
 def _run(tool: Any, arguments: Any, ctx: ToolContext) -> tuple[bool, Any]:

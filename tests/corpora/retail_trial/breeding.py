@@ -55,9 +55,9 @@ class Breeder:
             made += self._other_profile(task, step, rng)
         if step.tool == "get_order_details":
             made += self._other_order(task, step, rng)
-        if step.tool in WRITES:
-            made += self._unconfirmed(step, rng)
-            made += self._address(step)
+        if step.tool not in WRITES or not step.ok:
+            return made
+        made += [*self._unconfirmed(step, rng), *self._address(step)]
         if step.tool in _NEEDS and (found := store.order(step.arguments["order_id"])) is not None:
             user = self._profile(store, task)
             made += [*self._other_order(task, step, rng), *self._state(step, found[0], user, rng)]
@@ -71,8 +71,10 @@ class Breeder:
         rng = random.Random(f"{self._seed}/{task.name}/{step.number}/after")
         if step.tool == "transfer_to_human_agents":
             return [mutant("again: same arguments", step.tool, step.arguments, Refused(Code.DUPLICATE_EFFECT))]
-        if step.tool not in WRITES:
+        if step.tool not in WRITES or not step.ok:
             return []
+        if step.tool == "modify_pending_order_payment":
+            return [mutant("again: same arguments", step.tool, step.arguments, rule("paid_in_parts", "/order_id"))]
         found = store.order(step.arguments["order_id"]) if "order_id" in step.arguments else None
         if found is None or found[0]["status"] == _NEEDS[step.tool]:
             held = Held(_PEOPLE_ASKED, Ending.CONFIRMED_AGAIN)
