@@ -34,8 +34,8 @@ def items_of(value: str) -> tuple[str, ...]:
     """The items of a list in one text, or the day and the time of a timestamp; none where the value is one thing."""
     if len(value) > _MOST_CHARS or spelling.BREAK in value:
         return ()
-    if (stamp := spelling.stamp_of(value)) is not None:
-        return stamp
+    if not _ITEMS.search(value):
+        return spelling.stamp_of(value) or ()
     items = tuple(item for item in _ITEMS.split(value.strip()) if item)
     listed = 2 <= len(items) <= _MOST_PARTS and all(any(map(str.isalnum, item)) for item in items)
     return items if listed else ()
@@ -43,10 +43,11 @@ def items_of(value: str) -> tuple[str, ...]:
 
 def _put_together(path: str, look: Look) -> Origin | None:
     """A folder (or site) and a name in it that both stand somewhere, one of them in a result: that result is in the value."""
-    if len(path) > _MOST_CHARS:
+    if "/" not in path or len(path) > _MOST_CHARS or " " in path:
         return None
     for cut in [found.start() for found in re.finditer("/", path)][:0:-1][:_MOST_PARTS]:
-        worst = _worst([look(path[:cut]), look(path[cut + 1 :])])
+        name = look(path[cut + 1 :])
+        worst = _worst([look(path[:cut]), name]) if name is not None else None
         if worst is not None and worst.origin.startswith(RESULT):
             return worst
     return None

@@ -172,6 +172,7 @@ _TIMES = (
     re.compile(r"(?<![\w:])(?P<h>\d{1,2})(?::(?P<m>\d{2})(?::00)?)? ?(?P<half>[ap])\.?m\b"),
     re.compile(r"(?<![\d:])(?P<h>\d{1,2}):(?P<m>\d{2})(?::00)?(?![\w:])(?! ?[ap]\.?m\b)"),
 )
+_DIGIT = re.compile(r"\d")
 _STAMP = re.compile(r"(?P<date>\d{4}-\d{2}-\d{2})(?:[t ](?P<time>\d{2}:\d{2}(?::00)?))?")
 
 
@@ -209,8 +210,8 @@ class Moment:
 
 def moment_of(value: str) -> Moment | None:
     """What a text means that is nothing but a date, a time, or an ISO date with a time in whole minutes."""
-    flat = folded(value)
-    if len(flat) > 30 or not any(c.isdigit() for c in flat):
+    flat = folded(value) if len(value) <= 60 else ""
+    if not 0 < len(flat) <= 30 or not _DIGIT.search(flat):
         return None
     if stamp := _STAMP.fullmatch(flat):
         days, times = frozenset(day for day, _ in dates_in(stamp["date"])), frozenset(times_in(stamp["time"] or ""))
@@ -224,5 +225,5 @@ def moment_of(value: str) -> Moment | None:
 
 def stamp_of(value: str) -> tuple[str, str] | None:
     """The day and the time of day of a timestamp such as `2024-05-12 14:30`."""
-    found = _STAMP.fullmatch(folded(value)) if len(value) <= 30 else None
+    found = _STAMP.fullmatch(folded(value)) if len(value) <= 30 and value[:1].isdigit() else None
     return (found["date"], found["time"]) if found and found["time"] else None

@@ -8,6 +8,7 @@ from datetime import date, time
 from decimal import Decimal
 from functools import cached_property
 from itertools import islice
+from types import EllipsisType
 from typing import Any
 
 from fourgates.catalog.keywords import step
@@ -35,20 +36,15 @@ def leaves(value: Any, pointer: str = "") -> Iterator[tuple[str, Any]]:
 class Needle:
     """A value in the spellings by which it is looked for, worked out once however many texts are searched."""
 
+    __slots__ = ("_address", "_moment", "exactly", "leaf", "number", "spelled", "text")
+
     def __init__(self, leaf: Any) -> None:
         self.leaf = leaf
         self.text = leaf if isinstance(leaf, str) and spelling.BREAK not in leaf else None
-
-    @cached_property
-    def spelled(self) -> tuple[str, bool]:
-        """(the normalised value, whether it must stand there exactly so)."""
-        assert self.text is not None
-        value = spelling.bare(spelling.folded(self.text))
-        if value[:1] in ("/", "~"):
-            value = value.rstrip("/") or value
-        if len(value) <= 2 or spelling.disguised(self.text):
-            return spelling.bare(spelling.exact(self.text)), True
-        return value, False
+        self.number = spelling.number_of(leaf)
+        self.spelled, self.exactly = _spelled(self.text) if self.text is not None else ("", False)
+        self._address: Address | EllipsisType | None = ...
+        self._moment: spelling.Moment | EllipsisType | None = ...
 
     @property
     def key(self) -> str:
@@ -58,19 +54,29 @@ class Needle:
         if self.text is None:
             return repr(self.leaf)
         address = self.address
-        return f"{address.host}{address.path}{address.tail}" if address else self.spelled[0]
+        return f"{address.host}{address.path}{address.tail}" if address else self.spelled
 
-    @cached_property
-    def number(self) -> Decimal | None:
-        return spelling.number_of(self.leaf)
-
-    @cached_property
+    @property
     def address(self) -> Address | None:
-        return None if self.text is None else address_of(self.text)
+        if self._address is ...:
+            self._address = address_of(self.text) if self.text is not None and "." in self.text else None
+        return self._address
 
-    @cached_property
+    @property
     def moment(self) -> spelling.Moment | None:
-        return spelling.moment_of(self.leaf) if isinstance(self.leaf, str) else None
+        if self._moment is ...:
+            self._moment = spelling.moment_of(self.leaf) if isinstance(self.leaf, str) else None
+        return self._moment
+
+
+def _spelled(text: str) -> tuple[str, bool]:
+    """(the normalised value, whether it must stand there exactly so)."""
+    value = spelling.bare(spelling.folded(text))
+    if value[:1] in ("/", "~"):
+        value = value.rstrip("/") or value
+    if len(value) <= 2 or spelling.disguised(text):
+        return spelling.bare(spelling.exact(text)), True
+    return value, False
 
 
 class Words:
@@ -138,11 +144,10 @@ class Words:
         if needle.leaf is None or isinstance(needle.leaf, bool) or not self._flat:
             return None
         if needle.text is not None:
-            value, exactly = needle.spelled
-            text = self._exact if exactly else self._flat
-            at = spelling.find_whole(text, value)
+            text = self._exact if needle.exactly else self._flat
+            at = spelling.find_whole(text, needle.spelled)
             if at >= 0:
-                return text, at, len(value)
+                return text, at, len(needle.spelled)
         number = needle.number
         if number is not None:
             return (self._flat, self._numbers[number], 1) if number in self._numbers else None
