@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
 from fourgates.catalog import Tool
+from fourgates.catalog.document import Document, only_ref
 from fourgates.contract.errors import ConfigurationError
 
 
@@ -49,7 +50,6 @@ class Shape:
 
 ANY = Shape(Kind.ANY, nullable=True)
 _SCALARS = {"string": Kind.STRING, "integer": Kind.INTEGER, "number": Kind.NUMBER, "boolean": Kind.BOOLEAN}
-_SCALAR_KINDS = frozenset(_SCALARS.values())
 _FACTS = {"string": Kind.STRING, "int": Kind.INTEGER, "double": Kind.NUMBER, "bool": Kind.BOOLEAN}
 _FACT_TYPE = re.compile(r"(?P<list>list<)?(?P<type>string|int|double|bool|dyn)(?(list)>)(?P<null>\?)?")
 
@@ -58,7 +58,7 @@ def arguments_shape(tool: Tool) -> Shape:
     """The record of a tool's normalised arguments: top-level defaults are filled in, a typed model fills in those below too."""
     top = _Reader(tool.schema, fills_defaults=tool.model is not None).shape(tool.schema)
     properties = tool.schema.get("properties", {})
-    fields = {name: replace(each, always=each.always or _has_default(properties[name])) for name, each in top.fields.items()}
+    fields = {name: replace(each, always=each.always or _has_default(properties.get(name))) for name, each in top.fields.items()}
     return replace(top, fields=fields)
 
 
@@ -108,72 +108,128 @@ def fits(shape: Shape, value: Any) -> bool:
 
 
 class _Reader:
-    """Reads shapes off one closed JSON Schema document, following its references."""
+    """Reads shapes off one closed JSON Schema document, following its references and putting its parts together."""
 
     def __init__(self, root: Mapping[str, Any], *, fills_defaults: bool) -> None:
-        self._root, self._fills = root, fills_defaults
-        self._known: dict[str, Shape] = {}
+        self._document, self._fills = Document(root), fills_defaults
+        self._known: dict[tuple[str, bool], Shape] = {}
 
-    def shape(self, schema: Any) -> Shape:
+    def shape(self, schema: Any, ended: bool = False) -> Shape:
+        """The shape of what a schema describes; `ended`: the schema round it refuses fields that no part names."""
         if not isinstance(schema, Mapping):
             return ANY
-        if "$ref" in schema:
-            return self._reference(str(schema["$ref"]))
-        if "properties" in schema or schema.get("type") == "object":
-            return self._object(schema)
+        if only_ref(schema):
+            return self._reference(str(schema["$ref"]), ended)
+        types = self._document.types(schema)
+        kinds = types - {"null"} - ({"integer"} if "number" in types else frozenset())
+        nullable = "null" in types
+        ended = ended or self._document.closes_itself(schema)
+        if self._document.lists_holders(schema):
+            return ANY
+        if len(kinds) == 1:
+            return replace(self._of_kind(schema, next(iter(kinds)), ended), nullable=nullable)
         for word in ("anyOf", "oneOf"):
             if word in schema:
-                return self._union(schema[word])
-        if len(schema.get("allOf", ())) == 1:
-            return self.shape(schema["allOf"][0])
-        kind = schema.get("type")
-        if isinstance(kind, list):
-            return self._union([{**schema, "type": each} for each in kind])
+                return self._union([self.shape(each, ended) for each in schema[word]])
+        if len(kinds) < len(_ALL_KINDS):
+            return self._union([self._of_kind(schema, kind, ended) for kind in sorted(kinds)])
+        return ANY
+
+    def _of_kind(self, schema: Any, kind: str, ended: bool) -> Shape:
+        """The shape of a value whose type is settled."""
+        if not isinstance(schema, Mapping):
+            return ANY
+        if kind in _SCALARS:
+            return Shape(_SCALARS[kind])
+        always = list(self._parts(schema, True))
+        said = {"object": ("properties", "additionalProperties", "patternProperties"), "array": ("items", "prefixItems")}[kind]
+        if not any(part.keys() & set(said) for part in always):
+            for word in ("anyOf", "oneOf"):
+                if word in schema:
+                    fitting = [each for each in schema[word] if kind in self._document.types(each)]
+                    return self._union(
+                        [self._of_kind(each, kind, ended) if isinstance(each, Mapping) else ANY for each in fitting]
+                    )
         if kind == "array":
-            return Shape(Kind.LIST, item=ANY if "prefixItems" in schema else self.shape(schema.get("items")))
-        return Shape(_SCALARS[kind]) if kind in _SCALARS else _of_values(schema)
+            items = [ANY if "prefixItems" in part else self.shape(part["items"]) for part in always if "items" in part]
+            return Shape(Kind.LIST, item=_narrowest(items))
+        return self._object(schema, always, ended)
 
-    def _reference(self, ref: str) -> Shape:
-        if ref not in self._known:
-            self._known[ref] = ANY  # a definition inside itself: its depth is the value's, not the schema's
-            target = self._root if ref == "#" else self._root.get("$defs", {}).get(ref.removeprefix("#/$defs/"))
-            self._known[ref] = self.shape(target)
-        return self._known[ref]
+    def _object(self, schema: Mapping[str, Any], always: list[Mapping[str, Any]], ended: bool) -> Shape:
+        sometimes = list(self._parts(schema, False))
+        free = [] if ended else [ANY]
+        for part in (*always, *sometimes):
+            free += [self.shape(each) for each in part.get("patternProperties", {}).values()]
+            ends = (part.get(word, False) for word in ("additionalProperties", "unevaluatedProperties"))
+            free += [self.shape(each) for each in ends if each is not False]
+        required = {name for part in always for name in part.get("required", ())}
+        fields: dict[str, Field] = {}
+        for name in dict.fromkeys(name for part in (*always, *sometimes) for name in part.get("properties", ())):
+            certain = [part["properties"][name] for part in always if name in part.get("properties", ())]
+            shapes = [self.shape(each) for each in certain]
+            if not certain:
+                shapes = [self._union([self.shape(p["properties"][name]) for p in sometimes if name in p.get("properties", ())])]
+            filled = self._fills and any(_has_default(each) for each in certain)
+            fields[name] = Field(_narrowest(shapes), always=name in required or filled)
+        if free:
+            members = [*free, *(each.shape for each in fields.values())]
+            return Shape(Kind.MAP, item=members[0] if all(each == members[0] for each in members) else ANY)
+        return Shape(Kind.RECORD, fields=fields)
 
-    def _object(self, schema: Mapping[str, Any]) -> Shape:
-        free = schema.get("additionalProperties", schema.get("unevaluatedProperties", True))
-        if free is not False or schema.get("patternProperties"):
-            return Shape(Kind.MAP, item=self.shape(free))
-        required = set(schema.get("required", ()))
-        fields = {}
-        for name, each in schema.get("properties", {}).items():
-            shape = self.shape(each)
-            fields[name] = Field(shape, always=name in required or (self._fills and _has_default(each)))
-        parts = [part for word in ("anyOf", "oneOf", "allOf") for part in schema.get(word, ())]
-        more = any(isinstance(part, Mapping) and part.keys() & _BRINGS_FIELDS for part in parts)
-        return Shape(Kind.RECORD, fields=fields, variants=(ANY,) if more else ())
+    def _parts(self, schema: Any, always: bool, counts: bool = True) -> Iterator[Mapping[str, Any]]:
+        """The parts that judge the same value: those that always count, or those that may."""
+        if not isinstance(schema, Mapping):
+            return
+        if counts is always:
+            yield schema
+        if "$ref" in schema:
+            yield from self._parts(self._document.target(schema["$ref"], ""), always, counts)
+        for part in schema.get("allOf", ()):
+            yield from self._parts(part, always, counts)
+        maybe = [part for word in ("anyOf", "oneOf") for part in schema.get(word, ())]
+        maybe += [schema[word] for word in ("if", "then", "else") if word in schema]
+        for part in (*maybe, *schema.get("dependentSchemas", {}).values()):
+            yield from self._parts(part, always, False)
 
-    def _union(self, branches: list[Any]) -> Shape:
-        shapes = [self.shape(each) for each in branches if not _is_null(each)]
-        nullable = len(shapes) < len(branches) or any(shape.nullable for shape in shapes)
-        kinds = {shape.kind for shape in shapes}
-        if len(shapes) == 1 or (len(kinds) == 1 and kinds <= _SCALAR_KINDS):
-            return replace(shapes[0], nullable=nullable)
+    def _reference(self, ref: str, ended: bool) -> Shape:
+        if (ref, ended) not in self._known:
+            self._known[ref, ended] = ANY  # a definition inside itself: its depth is the value's, not the schema's
+            self._known[ref, ended] = self.shape(self._document.target(ref, ""), ended)
+        return self._known[ref, ended]
+
+    def _union(self, shapes: list[Shape]) -> Shape:
+        """The shape of a value that has one of these."""
+        distinct = _distinct(replace(shape, nullable=False) if shape is not ANY else ANY for shape in shapes)
+        nullable = any(shape.nullable for shape in shapes)
+        kinds = {shape.kind for shape in distinct}
+        if len(distinct) == 1:
+            return replace(distinct[0], nullable=nullable)
         if kinds == {Kind.INTEGER, Kind.NUMBER}:
             return Shape(Kind.NUMBER, nullable=nullable)
-        return replace(ANY, variants=tuple(shapes))
+        return replace(ANY, variants=tuple(distinct))
 
 
-_BRINGS_FIELDS = frozenset({"properties", "patternProperties", "additionalProperties", "$ref", "anyOf", "oneOf", "allOf"})
+def _narrowest(shapes: list[Shape]) -> Shape:
+    """The shape of a value that has all of these."""
+    nullable = all(shape.nullable for shape in shapes)
+    telling = _distinct(replace(shape, nullable=nullable) for shape in shapes if shape.kind is not Kind.ANY)
+    for exact, loose in ((Kind.INTEGER, Kind.NUMBER), (Kind.RECORD, Kind.MAP)):
+        if any(shape.kind is exact for shape in telling):
+            telling = [shape for shape in telling if shape.kind is not loose]
+    if len(telling) == 1:
+        return telling[0]
+    return replace(ANY, variants=tuple(telling)) if telling else (shapes or [ANY])[0]
 
 
-def _of_values(schema: Mapping[str, Any]) -> Shape:
-    """The shape of an enumeration that does not say its type."""
-    values = schema.get("enum", [schema["const"]] if "const" in schema else [])
-    for kind in (Kind.STRING, Kind.BOOLEAN, Kind.INTEGER, Kind.NUMBER):
-        if values and all(fits(Shape(kind), each) for each in values):
-            return Shape(kind)
-    return ANY
+def _distinct(shapes: Iterable[Shape]) -> list[Shape]:
+    found: list[Shape] = []
+    for shape in shapes:
+        if shape not in found:
+            found.append(shape)
+    return found
+
+
+_ALL_KINDS = frozenset({"object", "array", "string", "number", "boolean"})
 
 
 def free_keys(shape: Shape) -> bool:
@@ -186,7 +242,3 @@ def free_keys(shape: Shape) -> bool:
 
 def _has_default(schema: Any) -> bool:
     return isinstance(schema, Mapping) and "default" in schema
-
-
-def _is_null(schema: Any) -> bool:
-    return isinstance(schema, Mapping) and schema.get("type") == "null"
