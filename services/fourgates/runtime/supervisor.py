@@ -148,8 +148,8 @@ class Supervisor:
     async def _until_ready(self, watched: Watched) -> None:
         if watched.spec.ready_url:
             async with httpx.AsyncClient(timeout=2.0) as client:
-                while not await _answers(client, watched.spec.ready_url):
-                    await asyncio.sleep(0.1)  # noqa: ASYNC110 - another process's readiness can only be asked for
+                while not await _answers(client, watched.spec.ready_url):  # noqa: ASYNC110 - nothing else tells of a process
+                    await asyncio.sleep(0.1)
         watched.ready.set()
         self._change(watched, Condition.READY)
 
