@@ -14,6 +14,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -171,15 +172,17 @@ def _permission(who: Principal) -> Callable[[], Any]:
 
 
 _GATES = (Gate.VALIDATOR, Gate.AUTHORIZER, Gate.WAITER, Gate.WAITER)
-_SIGNERS = tuple(keyring().signer(gate.value) for gate in _GATES)
+_SIGNED = tuple((keyring().signer(gate.value), dataclasses.replace(VERDICT, gate=gate, mac=b"")) for gate in _GATES)
 _VERIFIER = keyring().verifier()
+_CALLS = cycle((CALL, dataclasses.replace(CALL)))
+"""Another object each time, as each record brings its own."""
 
 
 def _four_seals() -> None:
-    call = dataclasses.replace(CALL)  # each call comes from a record of its own
+    call = next(_CALLS)
     verdicts: tuple[Any, ...] = ()
-    for gate, signer in zip(_GATES, _SIGNERS, strict=True):
-        verdicts = seal_verdict(signer, call, dataclasses.replace(VERDICT, gate=gate, mac=b""), verdicts)
+    for signer, verdict in _SIGNED:
+        verdicts = seal_verdict(signer, call, verdict, verdicts)
     assert verdicts_fit(_VERIFIER, call, verdicts, _GATES)
 
 

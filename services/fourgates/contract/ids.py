@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import struct
 import time
 from collections.abc import Iterable
 
 
 def length_prefixed(parts: Iterable[str | bytes]) -> bytes:
     """Unambiguous concatenation: each part is preceded by its length, so no two lists of parts give the same bytes."""
-    out = bytearray()
-    for part in parts:
-        data = part.encode() if isinstance(part, str) else part
-        out += len(data).to_bytes(4, "big") + data
-    return bytes(out)
+    encoded = [part.encode() if isinstance(part, str) else part for part in parts]
+    return b"".join([_LENGTH(len(data)) + data for data in encoded])
+
+
+_LENGTH = struct.Struct(">I").pack
 
 
 def _hash(*parts: str | bytes) -> str:

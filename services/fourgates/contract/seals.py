@@ -13,6 +13,7 @@ import hmac
 import io
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import fastavro
 
@@ -156,28 +157,40 @@ def hmac_fits(secret: bytes, data: bytes, mac: bytes) -> bool:
 
 
 _CALL_SCHEMA = fastavro.parse_schema(schema_of(Call))  # type: ignore[arg-type]  # works for any record class
+_CALL_FIELDS = to_dict(Call)
+
+
+_last_digest: tuple[Call, bytes] | None = None
 
 
 def call_digest(call: Call) -> bytes:
-    """sha256 over all fields of a call in their Avro form."""
+    """sha256 over all fields of a call in their Avro form. A stage checks a call's seals and adds its own, with one digest."""
+    global _last_digest
+    if (last := _last_digest) is not None and last[0] is call:  # the very object, and it is frozen
+        return last[1]
     out = io.BytesIO()
-    fastavro.schemaless_writer(out, _CALL_SCHEMA, to_dict(Call)(call))
-    return hashlib.sha256(out.getvalue()).digest()
+    fastavro.schemaless_writer(out, _CALL_SCHEMA, _CALL_FIELDS(call))
+    digest = hashlib.sha256(out.getvalue()).digest()
+    _last_digest = call, digest
+    return digest
 
 
-def _verdict_bytes(digest: bytes, verdict: Verdict, before: bytes) -> bytes:
-    return length_prefixed(
-        (_VERDICT_TAG, verdict.gate, verdict.key_id, str(verdict.at_ms), verdict.reasons,
-         json.dumps(verdict.obligations), verdict.preview_digest, digest, before)
-    )  # fmt: skip
+@lru_cache(maxsize=64)
+def _verdict_head(gate: Gate, key_id: str) -> bytes:
+    return length_prefixed((_VERDICT_TAG, gate, key_id))
+
+
+def _verdict_bytes(digest: bytes, verdict: Verdict, key_id: str, before: bytes) -> bytes:
+    obligations = json.dumps(verdict.obligations) if verdict.obligations else "[]"
+    said = (str(verdict.at_ms), verdict.reasons, obligations, verdict.preview_digest, digest, before)
+    return _verdict_head(verdict.gate, key_id) + length_prefixed(said)
 
 
 def seal_verdict(signer: Signer, call: Call, verdict: Verdict, before: Sequence[Verdict]) -> tuple[Verdict, ...]:
     """The verdicts before and this one, sealed with the gate's key over the call and the verdict before it."""
-    named = dataclasses.replace(verdict, key_id=signer.key_id)
     previous = before[-1].mac if before else b""
-    mac = signer.sign(_verdict_bytes(call_digest(call), named, previous))
-    return (*before, dataclasses.replace(named, mac=mac))
+    mac = signer.sign(_verdict_bytes(call_digest(call), verdict, signer.key_id, previous))
+    return (*before, dataclasses.replace(verdict, key_id=signer.key_id, mac=mac))
 
 
 _UNASKED = (Gate.VALIDATOR, Gate.AUTHORIZER)
@@ -228,7 +241,7 @@ def verdicts_fit(
         if writer_of(verdict.key_id) != verdict.gate.value:
             return False
         given_ms = at_ms if place == len(verdicts) else None
-        if not verifier.verify(verdict.key_id, _verdict_bytes(digest, verdict, before), verdict.mac, given_ms):
+        if not verifier.verify(verdict.key_id, _verdict_bytes(digest, verdict, verdict.key_id, before), verdict.mac, given_ms):
             return False
         before = verdict.mac
     return True
