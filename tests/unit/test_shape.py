@@ -122,3 +122,11 @@ def holds(shape: Shape, value: Any) -> bool:
     if shape.kind in (Kind.LIST, Kind.MAP) and shape.item and value is not None:
         return all(holds(shape.item, item) for item in (value.values() if isinstance(value, dict) else value))
     return shape.kind is not Kind.ANY or not shape.variants or any(holds(each, value) for each in shape.variants) or value is None
+
+
+@pytest.mark.parametrize("word", ["anyOf", "oneOf"])
+def test_a_null_beside_several_types_lets_nobody_choose_keys(word: str) -> None:
+    """B4: `str | list[str] | None` may be restricted by origin."""
+    shape = shape_of({word: [TEXT, {"type": "array", "items": TEXT}, {"type": "null"}]})
+    assert shape.nullable and not free_keys(shape)
+    assert [each.kind for each in shape.variants] == [Kind.STRING, Kind.LIST]

@@ -130,7 +130,8 @@ class _Reader:
             return replace(self._of_kind(schema, next(iter(kinds)), ended), nullable=nullable)
         for word in ("anyOf", "oneOf"):
             if word in schema:
-                return self._union([self.shape(each, ended) for each in schema[word]])
+                branches = [self.shape(each, ended) for each in schema[word] if self._document.types(each) != {"null"}]
+                return replace(self._union(branches), nullable=nullable)
         if len(kinds) < len(_ALL_KINDS):
             return self._union([self._of_kind(schema, kind, ended) for kind in sorted(kinds)])
         return ANY
