@@ -22,7 +22,7 @@ from fourgates.contract.ports import BlobStore, Clock, Emit, Envelope, Failpoint
 from fourgates.contract.stage import cause_of
 from fourgates.executor.settings import ExecutorSettings
 from fourgates.gates.identity import GrantBook, IssuerConfig, TokenVerifier
-from fourgates.gates.permission import Policies
+from fourgates.gates.permission import Policies, PolicySource
 from fourgates.runtime.keys import Keyring
 from fourgates.sanitizer.settings import SanitizerSettings
 from fourgates.validator.settings import ValidatorSettings
@@ -48,7 +48,7 @@ class World:
     """Everything outside the stages."""
 
     catalog: Catalog
-    policies: Policies
+    policies: PolicySource
     keyring: Keyring
     issuers: Mapping[str, IssuerConfig]
     log: Log
@@ -69,9 +69,9 @@ def producer_of(name: str) -> str:
     return f"{name}@{socket.gethostname()}:{os.getpid()}"
 
 
-def load_policies(catalog: Catalog, text: str | None = None) -> Policies:
+def load_policies(catalog: Catalog, text: str | None = None, links: str = "") -> Policies:
     """The operator's policies, else those that ship with the catalog. An empty set refuses to start."""
-    return Policies.load(text if text is not None else catalog.policies, catalog)
+    return Policies.load(text if text is not None else catalog.policies, catalog, links)
 
 
 def build_stage(name: str, world: World, settings: StageSettings, producer: str) -> Stage:

@@ -32,6 +32,7 @@ from fourgates.contract.ports import Clock, Envelope, Publisher
 from fourgates.contract.seals import RecordOpener, RecordWriter
 from fourgates.contract.topology import AUDITED
 from fourgates.gates.identity import APPROVALS_AUDIENCE, TokenVerifier
+from fourgates.gates.live_policies import LivePolicies
 from fourgates.runtime.blobs import MemoryBlobStore
 from fourgates.runtime.clock import SystemClock
 from fourgates.runtime.data import data_folder
@@ -89,8 +90,10 @@ class Pipeline:
         self.bus = MemoryBus(self.opener, self.clock, self.metrics)
         self.audit_store: Inserts = audit_store or MemoryRows()
         self._settings = settings or StageSettings()
+        self.policies = LivePolicies(load_policies(catalog, policies))
+        """`replace` puts another set in its place while calls are under way."""
         self.world = World(
-            catalog=catalog, policies=load_policies(catalog, policies), keyring=self.keyring,
+            catalog=catalog, policies=self.policies, keyring=self.keyring,
             issuers=self.keyring.issuer.trust(), log=self.bus, clock=self.clock, publisher=self.publisher,
             raw_blobs=MemoryBlobStore(), result_blobs=MemoryBlobStore(),
         )  # fmt: skip

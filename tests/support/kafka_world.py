@@ -25,12 +25,15 @@ from fourgates.sdk import Client, Run
 from fourgates.sdk.kafka import KafkaTransport
 from support.downstream import Downstream
 from support.eventually import eventually
-from support.toolbox import VARIABLE
+from support.toolbox import POLICIES, VARIABLE
 from support.worlds import AGENT, FAST, OPTIONS, STAFF, TENANT
 
 PROCESSES = ("validator", "authorizer", "waiter", "executor", "sanitizer", "audit", "approver")
 ROOT = Path(__file__).resolve().parents[2]
 READY_SECONDS = 90.0
+TOOLBOX = "support.toolbox:catalog"
+JUDGES = ("authorizer", "executor")
+"""Who decides by policies."""
 
 
 def free_ports(count: int) -> list[int]:
@@ -61,9 +64,7 @@ def fast_settings() -> dict[str, str]:
 class KafkaWorld:
     """All processes, supervised, over a broker that somebody else started."""
 
-    def __init__(
-        self, bootstrap: str, folder: Path, catalog: str = "support.toolbox:catalog", extra: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, bootstrap: str, folder: Path, catalog: str = TOOLBOX, extra: Mapping[str, str] | None = None) -> None:
         self.bootstrap, self.folder = bootstrap, folder
         self.downstream = Downstream(folder / "downstream.sqlite")
         self.home = folder / "home"
@@ -72,6 +73,11 @@ class KafkaWorld:
         self.opener = RecordOpener(codec, self.keyring.verifier())
         self.bus = KafkaBus(bootstrap, self.opener)
         ports = free_ports(len(PROCESSES) + 2)
+        self.health = {name: f"http://127.0.0.1:{port}" for name, port in zip(PROCESSES, ports, strict=False)}
+        self._policies = folder / "policies.cedar"
+        if catalog == TOOLBOX:
+            self._policies.write_text(POLICIES, encoding="utf-8")
+            extra = {"FOURGATES_POLICIES": str(self._policies), **(extra or {})}
         self.approver_url, self.door = f"http://127.0.0.1:{ports[-1]}", f"127.0.0.1:{ports[-2]}"
         environment = {
             **os.environ, **fast_settings(), VARIABLE: str(folder), "FOURGATES_BOOTSTRAP": bootstrap,
@@ -132,6 +138,23 @@ class KafkaWorld:
     async def set_audit_away(self, away: bool) -> None:
         """The sink's process, which is the embedded store's too, stands still: nobody speaks for the store any more."""
         self.supervisor.signal("audit", signal.SIGSTOP if away else signal.SIGCONT)
+
+    async def set_policies(self, text: str, result: str = "taken") -> None:
+        """Writes the file that the processes watch; returns once each of them has found it."""
+        sample = f'fourgates_policies_loads_total{{result="{result}"}}'
+        before = {name: await self._metric(name, sample) for name in JUDGES}
+        self._policies.write_text(text, encoding="utf-8")
+        for name in JUDGES:
+            await eventually(lambda name=name: self._grown(name, sample, before[name]))
+
+    async def _grown(self, process: str, sample: str, before: float) -> bool:
+        return await self._metric(process, sample) > before
+
+    async def _metric(self, process: str, sample: str) -> float:
+        async with httpx.AsyncClient() as http:
+            text = (await http.get(f"{self.health[process]}/metrics")).raise_for_status().text
+        values = [line.rpartition(" ")[2] for line in text.splitlines() if line.startswith(sample)]
+        return float(values[0]) if values else 0.0
 
     async def kill(self, stage: str) -> None:
         """kill -9; returns once the process that takes over is ready."""

@@ -9,8 +9,9 @@ from typing import Any, Protocol
 
 import httpx
 
-from fourgates.assembly import StageSettings
+from fourgates.assembly import StageSettings, load_policies
 from fourgates.contract.avro import AvroCodec
+from fourgates.contract.errors import ConfigurationError
 from fourgates.contract.events import Record
 from fourgates.contract.ports import Envelope, Position
 from fourgates.contract.seals import RecordWriter
@@ -60,6 +61,9 @@ class StoryWorld(Protocol):
 
     async def set_audit_away(self, away: bool) -> None:
         """The audit store stops answering, or does again."""
+
+    async def set_policies(self, text: str, result: str = "taken") -> None:
+        """Other policies from now on, without a restart; or `refused`: a set that could not decide."""
 
     async def kill(self, stage: str) -> None:
         """kill -9 of the stage's process; another one takes over."""
@@ -121,6 +125,14 @@ class MemoryWorld:
         store = self.pipeline.audit_store
         assert isinstance(store, MemoryRows)
         store.away = away
+
+    async def set_policies(self, text: str, result: str = "taken") -> None:
+        try:
+            self.pipeline.policies.replace(load_policies(self.pipeline.catalog, text))
+        except ConfigurationError:
+            assert result == "refused"
+        else:
+            assert result == "taken"
 
     async def kill(self, stage: str) -> None:
         await self.pipeline.crash_stage(stage)

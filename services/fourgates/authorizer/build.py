@@ -5,7 +5,7 @@ from __future__ import annotations
 from fourgates.catalog import Catalog
 from fourgates.contract.errors import ConfigurationError
 from fourgates.contract.ports import Signer, Verifier
-from fourgates.gates.permission import Policies
+from fourgates.gates.permission import Policies, PolicySource
 
 from .emits import Emits
 from .settings import AuthorizerSettings
@@ -15,7 +15,7 @@ from .stage import AuthorizerStage
 def build(
     *,
     catalog: Catalog,
-    policies: Policies,
+    policies: PolicySource,
     signer: Signer,
     verifier: Verifier,
     producer: str,
@@ -23,12 +23,18 @@ def build(
 ) -> AuthorizerStage:
     """The authorizer. `signer` seals its verdicts, `verifier` checks the validator's. `policies` are loaded by the caller.
 
-    Raises ConfigurationError where a policy names an approving group that nobody can decide for.
+    Raises ConfigurationError where a policy names an approving group that nobody can decide for; a later set that does is
+    refused the same way.
     """
     chosen = settings or AuthorizerSettings()
     groups = chosen.approver_groups
-    if groups and (missing := sorted(policies.groups - groups)):
-        raise ConfigurationError(
-            f"approver_groups: policies ask {', '.join(missing)}, where nobody can decide; there are {', '.join(sorted(groups))}"
-        )
+
+    def somebody_decides(found: Policies) -> None:
+        if groups and (missing := sorted(found.groups - groups)):
+            there = ", ".join(sorted(groups))
+            raise ConfigurationError(
+                f"approver_groups: policies ask {', '.join(missing)}, where nobody can decide; there are {there}"
+            )
+
+    policies.require(somebody_decides)
     return AuthorizerStage(catalog, policies, verifier, Emits(producer, signer), chosen)

@@ -14,7 +14,7 @@ from fourgates.contract.seals import verdicts_fit
 from fourgates.contract.stage import BaseStage
 from fourgates.contract.topology import CALLS_VALIDATED
 from fourgates.gates.clearance import Clear, clearance, same_tool
-from fourgates.gates.permission import Policies
+from fourgates.gates.permission import PolicySource
 from fourgates.gates.refusal import Refusal
 
 from .emits import STAGE, Emits
@@ -28,7 +28,7 @@ class AuthorizerStage(BaseStage):
     reads = CALLS_VALIDATED
 
     def __init__(
-        self, catalog: Catalog, policies: Policies, verifier: Verifier, emits: Emits, settings: AuthorizerSettings
+        self, catalog: Catalog, policies: PolicySource, verifier: Verifier, emits: Emits, settings: AuthorizerSettings
     ) -> None:
         self._catalog, self._policies, self._verifier = catalog, policies, verifier
         self._emits, self._settings = emits, settings
@@ -41,7 +41,8 @@ class AuthorizerStage(BaseStage):
         tool = same_tool(self._catalog.get(call.tool), call)
         if isinstance(tool, Refusal):
             return (self._emits.refused(envelope, tool),)
-        outcome = clearance(tool, call, validated.facts, validated.breaches, self._policies, self._settings.approver_groups)
+        policies, deciding = self._policies.current, self._settings.approver_groups
+        outcome = clearance(tool, call, validated.facts, validated.breaches, policies, deciding)
         if isinstance(outcome, Refusal):
             return (self._emits.refused(envelope, outcome),)
         if isinstance(outcome, Clear):

@@ -81,7 +81,9 @@ class Settings(BaseSettings):
     catalog: str = "fourgates.demo.shop:catalog"
     """The tools, as module:attribute."""
     policies: Path | None = None
-    """Cedar policies in place of those that ship with the catalog."""
+    """Cedar policies in place of those that ship with the catalog. What changes in the file counts without a restart."""
+    policy_links: Path | None = None
+    """JSON that fills in the templates among the policies, in the form of the Cedar command line."""
     keys_file: Path | None = None
     """The process's key file; needed elsewhere than in development."""
     issuers_file: Path | None = None

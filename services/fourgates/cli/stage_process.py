@@ -8,7 +8,7 @@ from typing import Any
 
 from fourgates.assembly import build_stage, last_word, producer_of
 from fourgates.cli.settings import PREFIX, Address
-from fourgates.cli.world import Base, world_of
+from fourgates.cli.world import Base, Trusted, world_of
 from fourgates.contract.errors import Transient
 from fourgates.contract.ports import Emit, Envelope, Stage
 from fourgates.runtime.faust_worker import Work, run_worker
@@ -22,14 +22,23 @@ def run_stage(base: Base, name: str) -> int:
     stage = build_stage(name, world, settings.stages, producer)
     health = Address.parse(f"{PREFIX}HEALTH", settings.health)
     return run_worker(Work(
-        stage=_Accompanied(stage, issuers.keeping) if name == "validator" else stage, bus=bus, publisher=world.publisher(name),
+        stage=_accompanied(stage, base, issuers), bus=bus, publisher=world.publisher(name),
         opener=base.opener, producer=producer, on_unforeseen=last_word(stage, producer),
         settings=settings.worker.model_copy(update={"health_host": health.host, "health_port": health.port}),
     ))  # fmt: skip
 
 
+def _accompanied(stage: Stage, base: Base, issuers: Trusted) -> Stage:
+    """The validator's issuers keep their keys up to date, those that judge by policies see when these change."""
+    if stage.name == "validator":
+        return _Accompanied(stage, issuers.keeping)
+    if stage.name in ("authorizer", "executor") and base.policy_files is not None:
+        return _Accompanied(stage, base.policy_files)
+    return stage
+
+
 class _Accompanied:
-    """A stage beside which something else lives in the same loop: the issuers' keys are fetched anew for the validator."""
+    """A stage beside which something else lives in the same loop."""
 
     def __init__(self, stage: Stage, beside: AbstractAsyncContextManager[object]) -> None:
         self._stage, self._beside = stage, beside

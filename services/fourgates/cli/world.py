@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import click
 
@@ -17,7 +17,7 @@ from fourgates.contract.avro import AvroCodec, SchemaRegistry
 from fourgates.contract.errors import ConfigurationError
 from fourgates.contract.seals import RecordOpener, RecordWriter
 from fourgates.gates.identity import APPROVALS_AUDIENCE, IssuerConfig
-from fourgates.gates.permission import Policies
+from fourgates.gates.permission import PolicySource
 from fourgates.runtime.blobs import LocalBlobStore
 from fourgates.runtime.clock import SystemClock
 from fourgates.runtime.data import data_folder
@@ -25,6 +25,7 @@ from fourgates.runtime.jwks import Issuers
 from fourgates.runtime.kafka import KafkaBus
 from fourgates.runtime.keys import DevKeys, Keyring, require_development
 from fourgates.runtime.metrics import Metrics
+from fourgates.runtime.policy_files import PolicyFiles
 from fourgates.runtime.registry import HttpRegistry, LocalRegistry
 from fourgates.runtime.topics import await_broker, check_durability, check_topics
 
@@ -70,16 +71,25 @@ class Base:
             raise ConfigurationError(f"{PREFIX}CATALOG: {fault}") from None
 
     @cached_property
-    def policies(self) -> Policies:
-        path = self.settings.policies
-        if path is None:
+    def policy_files(self) -> PolicyFiles | None:
+        """The operator's policies on disk; None where those of the catalog count."""
+        settings, catalog = self.settings, self.catalog
+        if settings.policies is None:
+            if settings.policy_links is not None:
+                raise ConfigurationError(f"{PREFIX}POLICY_LINKS: they fill in templates of {PREFIX}POLICIES, which is not set")
+            return None
+        load = partial(load_policies, catalog)
+        return PolicyFiles(settings.policies, settings.policy_links, load, self.metrics)
+
+    @cached_property
+    def policies(self) -> PolicySource:
+        files = self.policy_files
+        if files is None:
             return load_policies(self.catalog)
         try:
-            return load_policies(self.catalog, path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeError) as fault:
-            raise ConfigurationError(f"{PREFIX}POLICIES: {path} cannot be read ({type(fault).__name__})") from None
+            return files.open()
         except ConfigurationError as fault:
-            raise ConfigurationError(f"{PREFIX}POLICIES: {path}: {fault}") from None
+            raise ConfigurationError(f"{PREFIX}POLICIES: {fault}") from None
 
     def writer(self, name: str) -> RecordWriter:
         """Encodes and seals that writer's records."""

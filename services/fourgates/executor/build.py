@@ -17,7 +17,7 @@ from fourgates.executor.settings import ExecutorSettings
 from fourgates.executor.stage import ExecutorStage, Parts
 from fourgates.executor.words import Words
 from fourgates.gates.control_view import ControlView
-from fourgates.gates.permission import Policies
+from fourgates.gates.permission import PolicySource
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class ExecutorPorts:
 
 
 def build(
-    catalog: Catalog, policies: Policies, ports: ExecutorPorts, producer: str, settings: ExecutorSettings | None = None
+    catalog: Catalog, policies: PolicySource, ports: ExecutorPorts, producer: str, settings: ExecutorSettings | None = None
 ) -> ExecutorStage:
     """The stage. Raises ConfigurationError where a rule of the catalog does not compile."""
     settings = settings or ExecutorSettings()

@@ -17,8 +17,9 @@ from fourgates.contract.parts import Call, Gate, Risk
 from fourgates.contract.ports import Clock
 from fourgates.executor.audit_gate import AuditGate
 from fourgates.gates.business import CompiledRules, gather_facts
+from fourgates.gates.clearance import other_approval
 from fourgates.gates.control_view import ControlView
-from fourgates.gates.permission import Policies
+from fourgates.gates.permission import PolicySource
 from fourgates.gates.preview import take_preview
 from fourgates.gates.refusal import Refusal
 
@@ -35,7 +36,7 @@ class Preflight:
     """The last look before the world is touched. Each step answers with a Refusal or lets the next one look."""
 
     def __init__(
-        self, catalog: Catalog, policies: Policies, audit: AuditGate, controls: ControlView, clock: Clock
+        self, catalog: Catalog, policies: PolicySource, audit: AuditGate, controls: ControlView, clock: Clock
     ) -> None:  # fmt: skip
         self._catalog, self._policies, self._audit, self._clock = catalog, policies, audit, clock
         self._controls = controls
@@ -98,9 +99,11 @@ class Preflight:
         """For what waited: the policy still permits it, and the preview's binding fields are what people saw."""
         if not cleared.hold_id:
             return None
-        permit = self._policies.authorize(cleared.call, json.loads(cleared.call.arguments), ready.facts)
+        permit = self._policies.current.authorize(cleared.call, json.loads(cleared.call.arguments), ready.facts)
         if isinstance(permit, Refusal):
             return permit
+        if (changed := other_approval(permit, cleared.verdicts)) is not None:
+            return changed
         shown = next((v.preview_digest for v in cleared.verdicts if v.gate is Gate.WAITER), "")
         if not shown:  # people said yes without a preview, and saw that there was none
             return None

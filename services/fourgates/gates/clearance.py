@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fourgates.catalog import OnBreach, Tool
 from fourgates.contract.codes import Code
 from fourgates.contract.events import HoldReason
-from fourgates.contract.parts import Breach, Call
+from fourgates.contract.parts import Breach, Call, Gate, Verdict
 from fourgates.gates.origins import breaches_of
 from fourgates.gates.permission import DEFAULT_APPROVAL, ApprovalNeed, Permit, Policies
 from fourgates.gates.refusal import Refusal
@@ -37,6 +37,19 @@ def same_tool(tool: Tool | None, call: Call) -> Tool | Refusal:
     if tool is None or tool.version != call.tool_version or tool.risk is not call.risk:
         return Refusal(Code.TOOL_CHANGED, "tool_version", detail={"validated": call.tool_version})
     return tool
+
+
+def other_approval(permit: Permit, verdicts: Sequence[Verdict]) -> Refusal | None:
+    """Why a yes no longer covers the call, by what the policies say now: others decide about it, or others have to be asked."""
+    said = {verdict.gate: json.loads(verdict.reasons) for verdict in verdicts}
+    cleared_by, approved = said.get(Gate.AUTHORIZER, {}), said.get(Gate.WAITER, {})
+    if set(permit.policies) != set(cleared_by.get("policies", ())):
+        detail = {"approved_under": cleared_by.get("policies", []), "now": list(permit.policies)}
+        return Refusal(Code.APPROVAL_EFFECT_CHANGED, "policies_changed", detail=detail)
+    for need in permit.approvals:
+        if need.group != approved.get("group") or need.quorum > len(approved.get("approvers", ())):
+            return Refusal(Code.APPROVAL_EFFECT_CHANGED, "approval_changed", detail={"group": need.group, "quorum": need.quorum})
+    return None
 
 
 def clearance(

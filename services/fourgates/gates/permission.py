@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import cedarpy
 
@@ -17,7 +17,20 @@ from fourgates.contract.codes import Code
 from fourgates.contract.errors import ConfigurationError
 from fourgates.contract.parts import Call, Principal
 from fourgates.gates.cedar_schema import Looked, NotCarried, ToolContext, agent_uid, derive, entities_of, uid, user_uid
+from fourgates.gates.policy_links import filled_in
+from fourgates.gates.policy_slices import Slices, uid_pair
 from fourgates.gates.refusal import Refusal
+
+
+class PolicySource(Protocol):
+    """Where a stage gets its policies from: one set for good, or one that another may take the place of."""
+
+    @property
+    def current(self) -> Policies:
+        """The set that counts now."""
+
+    def require(self, check: Callable[[Policies], None]) -> None:
+        """Each set must pass `check`, which raises ConfigurationError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +79,25 @@ class Policies:
         self, text: str, schema: dict[str, Any], contexts: Mapping[str, ToolContext], policies: Mapping[str, _Policy]
     ) -> None:
         self.digest = digest_bytes(text.encode())
-        self._set = cedarpy.PolicySet.from_str(text)
+        self._slices = Slices(_parse(text)["staticPolicies"])
         self._schema = cedarpy.Schema.from_json_str(json.dumps(schema))
         self._contexts, self._policies = contexts, policies
         self._entities = lru_cache(maxsize=1024)(self._parse_entities)
 
     @classmethod
-    def load(cls, text: str, catalog: Catalog) -> Policies:
-        """Raises ConfigurationError with the validator's sentences, for an empty set, a policy without @id, a bad @approval."""
+    def load(cls, text: str, catalog: Catalog, links: str = "") -> Policies:
+        """`links` fill in the templates of the text (`gates.policy_links`); what counts is the text that results.
+
+        Raises ConfigurationError with the validator's sentences, for an empty set, a policy without @id, a bad @approval.
+        """
         parsed = _parse(text)
-        if parsed["templates"]:
+        if parsed["templates"] and not links:
             raise ConfigurationError(
-                "policies: a template (?principal, ?resource) allows nothing by itself; write it as a policy"
+                "policies: a template (?principal, ?resource) allows nothing by itself; give links that fill it in"
             )
+        if links:
+            text = filled_in(parsed, links)
+            parsed = _parse(text)
         if not parsed["staticPolicies"]:
             raise ConfigurationError("policies: the set is empty, so every call would be refused; write at least one permit")
         policies = _annotated(parsed["staticPolicies"])
@@ -86,6 +105,15 @@ class Policies:
             raise ConfigurationError("policies: " + "; ".join(complaints))
         schema, contexts = derive(catalog, _looked_at(parsed["staticPolicies"]))
         return cls(text, schema, contexts, policies)
+
+    @property
+    def current(self) -> Policies:
+        """Itself: a set that nothing takes the place of."""
+        return self
+
+    def require(self, check: Callable[[Policies], None]) -> None:
+        """Raises what `check` raises for this set."""
+        check(self)
 
     @property
     def groups(self) -> frozenset[str]:
@@ -105,10 +133,14 @@ class Policies:
             return self._denied("not_judgeable", pointer=fault.pointer, why=fault.why)
         about = uid("Resource", resource) if resource else uid("Tool", call.tool)
         askers = [user_uid(who), agent_uid(who)] if who.agent else [user_uid(who)]
-        requests = [
-            {"principal": asker, "action": uid("Action", call.tool), "resource": about, "context": context} for asker in askers
-        ]
-        answers = cedarpy.is_authorized_batch(requests, self._set, self._entities(who, call.tool, resource), self._schema)
+        action, entities = uid("Action", call.tool), self._entities(who, call.tool, resource)
+        actions = uid_pair(action), uid_pair(uid("Action", carried.tool.risk.value))
+        groups = tuple(uid_pair(uid("Group", group)) for group in who.groups)
+        answers = []
+        for asker, parents in zip(askers, (groups, ()), strict=False):
+            request = {"principal": asker, "action": action, "resource": about, "context": context}
+            policies = self._slices.of(asker, parents, actions)
+            answers.append(cedarpy.is_authorized(request, policies, entities, self._schema))
         for asker, answer in zip(askers, answers, strict=True):
             if refusal := self._refusal(asker["type"], answer):
                 return refusal

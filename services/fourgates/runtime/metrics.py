@@ -34,6 +34,12 @@ class Metrics:
         self.commits = Counter("fourgates_commits", "Offset commits", ("stage",), registry=self.registry)
         # Assignments taken up; many of them in a short time: the group does not come to rest.
         self.rebalances = Counter("fourgates_rebalances", "Assignments taken up", ("stage",), registry=self.registry)
+        # Sets of policies that were found in the files after the start: `taken` or `refused`.
+        self.policies_loads = Counter("fourgates_policies_loads", "Policies found changed", ("result",), registry=self.registry)
+        # 1 while the files hold policies that were refused: this process still decides by the earlier ones. Others may not.
+        self.policies_refused = Gauge(
+            "fourgates_policies_refused", "Whether the policies on disk are refused", registry=self.registry
+        )
         # 1 once the worker is warm and owns its part of the group.
         self.ready = Gauge("fourgates_ready", "Whether the worker is ready", ("stage",), registry=self.registry)
 
