@@ -17,6 +17,7 @@ from faust.worker import Worker
 
 from fourgates.contract.errors import Transient
 from fourgates.contract.ports import Position, Received
+from fourgates.runtime.faust_consumer import DirectTransport
 from fourgates.runtime.worker_settings import WorkerSettings
 
 _COMMIT_SECONDS = 5.0
@@ -106,6 +107,9 @@ class StageApp(faust.App):
     def on_init_dependencies(self) -> Iterable[Any]:
         """Without Faust's monitor, which costs time for each message; our metrics are elsewhere."""
         return self.boot_strategy.server()
+
+    def _new_transport(self) -> Any:
+        return DirectTransport(self.conf.broker_consumer, self)
 
     def on_rebalance_start(self) -> None:
         super().on_rebalance_start()
