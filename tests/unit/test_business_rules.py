@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import threading
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ from fourgates.contract.codes import Code
 from fourgates.contract.errors import ConfigurationError
 from fourgates.contract.parts import Origin, Principal
 from fourgates.gates.business import CompiledRules, gather_facts
+from fourgates.gates.looked_at import looked_at, names_in
 from fourgates.gates.refusal import Refusal
 from support.samples import PRINCIPAL
 
@@ -72,9 +74,9 @@ FACTS: dict[str, Any] = {"owned": True, "paid": 100, "rate": 2, "tags": ["vip"],
 
 def judged(
     *rules: Rule | str, args: dict[str, Any] | None = None, facts: dict[str, Any] | None = None,
-    principal: Principal = PRINCIPAL, origins: tuple[Origin, ...] = (), intent: str = "refund it", now_ms: int = NOW,
+    principal: Principal = PRINCIPAL, origins: tuple[Origin, ...] = (), intent: str = "refund it", now_ms: int = NOW, **tool: Any,
 ) -> Refusal | None:  # fmt: skip
-    compiled = CompiledRules(refund_tool(*rules))
+    compiled = CompiledRules(refund_tool(*rules, **tool))
     return compiled.judge(ARGS | (args or {}), principal, FACTS if facts is None else facts, origins, intent, now_ms)
 
 
@@ -149,10 +151,57 @@ def test_a_rule_that_errs_refuses_by_its_own_name(rule: str, facts: dict[str, An
 
 
 def test_an_errors_text_stays_out_of_the_refusal() -> None:
-    """B3: it may hold a value."""
+    """B3: it may hold a value, and nobody redacts it."""
     refusal = judged("origins[args.order_id] == 'user'", args={"order_id": "very-private"})
     assert refusal is not None
-    assert refusal.detail["yielded"] == "error:NOT_FOUND" and "very-private" not in repr(refusal)
+    assert refusal.detail["yielded"] == "error:NOT_FOUND"
+    assert "very-private" not in repr(dataclasses.replace(refusal, detail={**refusal.detail, "values": {}}))
+
+
+def test_what_a_refusing_rule_looked_at_goes_to_the_audit() -> None:
+    """B1: these values and no others, for whoever asks why; nothing of it is for the model."""
+    refusal = judged("args.amount <= facts.paid && origins['/order_id'] == 'facts.owned'", args={"amount": 6}, facts={"paid": 5})
+    assert refusal is not None
+    assert refusal.detail["values"] == {"args.amount": 6, "facts.paid": 5, "origins": {}}
+    assert (refusal.sentence, refusal.field) == ("No.", "/order_id")
+
+
+def test_secrets_and_personal_data_do_not_reach_the_audit_by_a_rule() -> None:
+    """B1, R3: by their form, by their name, and as the contract names them; the mark tells nothing of the value."""
+    secret = "sk_live_" + "4eC39HqLyjWDarjtT1zdP7dc"
+    tool_args = {"order_id": secret, "note": "write to anna.k@shop.example", "amount": 1}
+    rule = "args.order_id == 'A-1' && args.note == null && args.kind == 'part'"
+    refusal = judged(rule, args=tool_args, redact=("email",))
+    assert refusal is not None
+    values = refusal.detail["values"]
+    assert secret not in repr(refusal)
+    assert "anna.k@shop.example" not in repr(refusal)
+    assert values["args.note"].startswith("write to [redacted:email:000000]")
+    assert values["args.kind"] == "full"
+
+
+def test_what_the_audit_gets_of_a_rule_is_bounded() -> None:
+    """B1"""
+    refusal = judged("args.order_id == 'A-1'", args={"order_id": "long " * 10_000})
+    assert refusal is not None
+    assert len(refusal.detail["values"]["args.order_id"]) < 310
+    assert looked_at(("facts.odd",), {"facts.odd": float("nan")}, ()) == {"facts.odd": "nan"}
+
+
+@pytest.mark.parametrize(
+    ("expression", "names"),
+    [
+        ("args.amount <= facts.paid", ("args.amount", "facts.paid")),
+        ("args.amount_due == 1", ()),
+        ("my.args.amount == 1", ()),
+        ("'args.amount' == \"facts.paid\"", ()),
+        ("'it\\'s args.amount' == '' || facts.paid == 1", ("facts.paid",)),
+        ("args.amount.size() > 1", ("args.amount",)),
+    ],
+)
+def test_the_names_that_a_rule_speaks_of_are_found(expression: str, names: tuple[str, ...]) -> None:
+    """B1"""
+    assert names_in(expression, ("args.amount", "facts.paid")) == names
 
 
 _VALUES = st.one_of(st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.floats(), st.text(), st.lists(st.booleans()))

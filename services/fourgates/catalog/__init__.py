@@ -6,11 +6,12 @@ from .check import Finding, check_catalog
 from .export import export_anthropic, export_mcp, export_openai
 from .formats import WorkspacePath
 from .loading import load_catalog
+from .lookups import once
 from .outcome import Committed, NotExecuted, Preview, Probed, ProbeVerdict, ToolError, ToolErrorKind
 from .tool import Effect, OnBreach, OnDuplicate, OutputLimit, Rule, Tool, ToolContext
 
 __all__ = [
     "Catalog", "Committed", "Effect", "Finding", "NotExecuted", "OnBreach", "OnDuplicate", "OutputLimit", "Preview",
     "ProbeVerdict", "Probed", "Rule", "Tool", "ToolContext", "ToolError", "ToolErrorKind", "WorkspacePath", "check_catalog",
-    "export_anthropic", "export_mcp", "export_openai", "invoke", "load_catalog",
+    "export_anthropic", "export_mcp", "export_openai", "invoke", "load_catalog", "once",
 ]  # fmt: skip

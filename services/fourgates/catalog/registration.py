@@ -48,6 +48,7 @@ def _kinds(tool: Tool) -> Iterator[Complaint]:
     expected: list[tuple[str, Any, type]] = [
         ("risk", tool.risk, Risk), ("on_breach", tool.on_breach, OnBreach), ("output", tool.output, OutputLimit),
         ("timeout", tool.timeout, timedelta), ("facts_timeout", tool.facts_timeout, timedelta),
+        ("facts_at_once", tool.facts_at_once, int),
         ("settle", tool.settle, timedelta), *(("rules", rule, Rule) for rule in tool.rules),
     ]  # fmt: skip
     if tool.effect is not None:
@@ -71,6 +72,8 @@ def _limits(tool: Tool) -> Iterator[Complaint]:
         yield f"timeout must be positive, not {tool.timeout.total_seconds():g} s: every call would time out before it starts"
     if tool.facts_timeout <= _NOTHING:
         yield "facts_timeout must be positive: no fact would ever arrive in time and every call would be unavailable"
+    if tool.facts_at_once < 1:
+        yield "facts_at_once must be 1 at least: no fact would ever be asked for and every call would be unavailable"
     if tool.settle < _NOTHING:
         yield "settle must not be negative: a probe's 'not found' would be believed before the attempt could land"
     if tool.output.bytes <= 0 or (tool.output.lines is not None and tool.output.lines <= 0):

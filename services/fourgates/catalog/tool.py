@@ -99,6 +99,8 @@ class Tool:
     facts: Callable[..., Any] | None = None
     """`facts(args, principal) -> dict`, read-only, async or sync."""
     facts_timeout: timedelta = timedelta(seconds=2)
+    facts_at_once: int = 16
+    """How many calls of one process may ask the provider at once; the others wait within `facts_timeout`. Decides nothing."""
     facts_types: Mapping[str, str] = field(default_factory=dict)
     """CEL type of each fact (`string`, `int`, `bool`, `double`, `list<string>`, `dyn`)."""
     rules: tuple[Rule, ...] = ()

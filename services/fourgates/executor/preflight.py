@@ -10,15 +10,17 @@ from typing import Any
 from pydantic import ValidationError
 
 from fourgates.catalog import Catalog, Tool
+from fourgates.catalog.lookups import one_look
 from fourgates.contract.canonical import canonical, digest_bytes
 from fourgates.contract.codes import Code
 from fourgates.contract.events import CallCleared
 from fourgates.contract.parts import Call, Gate, Risk
 from fourgates.contract.ports import Clock
 from fourgates.executor.audit_gate import AuditGate
-from fourgates.gates.business import CompiledRules, gather_facts
+from fourgates.gates.business import CompiledRules
 from fourgates.gates.clearance import other_approval
 from fourgates.gates.control_view import ControlView
+from fourgates.gates.facts import Facts
 from fourgates.gates.permission import PolicySource
 from fourgates.gates.preview import take_preview
 from fourgates.gates.refusal import Refusal
@@ -41,6 +43,7 @@ class Preflight:
         self._catalog, self._policies, self._audit, self._clock = catalog, policies, audit, clock
         self._controls = controls
         self._rules = {tool.name: CompiledRules(tool) for tool in catalog}
+        self._facts = {tool.name: Facts(tool) for tool in catalog}
 
     def version(self, call: Call) -> Tool | Refusal:
         """The tool as this executor serves it. The risk that counts from here on is its own."""
@@ -89,7 +92,7 @@ class Preflight:
 
     async def rules(self, tool: Tool, call: Call, landed: Any, arguments: dict[str, Any]) -> Ready | Refusal:
         """The business rules once more, on fresh facts, through the validator's own function."""
-        facts = await gather_facts(tool, landed, call.principal)
+        facts = await self._facts[tool.name].gather(landed, call.principal)
         if isinstance(facts, Refusal):
             return facts
         refusal = self._rules[tool.name].judge(arguments, call.principal, facts, call.origins, call.intent, self._clock.now_ms())
@@ -125,7 +128,8 @@ class Preflight:
         landed = self.landing(tool, cleared.call)
         if isinstance(landed, Refusal):
             return landed
-        ready = await self.rules(tool, cleared.call, *landed)
-        if isinstance(ready, Refusal):
-            return ready
-        return await self.still_what_was_approved(tool, cleared, ready) or ready
+        with one_look():
+            ready = await self.rules(tool, cleared.call, *landed)
+            if isinstance(ready, Refusal):
+                return ready
+            return await self.still_what_was_approved(tool, cleared, ready) or ready

@@ -20,6 +20,7 @@ from fourgates.contract.canonical import canonical
 from fourgates.contract.codes import Code
 from fourgates.contract.errors import ConfigurationError
 from fourgates.contract.parts import Origin, Principal
+from fourgates.gates.looked_at import looked_at, names_in
 from fourgates.gates.origins import check_contract
 from fourgates.gates.refusal import Refusal
 from fourgates.gates.shape import ANY, Kind, Shape, arguments_shape, facts_shape, fits
@@ -62,6 +63,8 @@ class CompiledRules:
         self._known = sorted(declared | _PRINCIPAL | _ROUND)
         self._env = cel.NewEnv(variables=declared | _PRINCIPAL | _ROUND)
         self._rules = tuple((rule, self._compile(tool, rule)) for rule in tool.rules)
+        self._named = {rule.name: names_in(rule.expression, self._known) for rule in tool.rules}
+        self._redact = tool.redact
 
     def judge(
         self,
@@ -91,7 +94,10 @@ class CompiledRules:
                 continue
             return Refusal(
                 Code.RULE_VIOLATED, rule.name, field=rule.field, sentence=rule.sentence,
-                detail={"rule": rule.name, "yielded": _yielded(verdict)},
+                detail={
+                    "rule": rule.name, "yielded": _yielded(verdict),
+                    "values": looked_at(self._named[rule.name], data, self._redact),
+                },
             )  # fmt: skip
         return None
 
@@ -198,7 +204,9 @@ def _at(record: Mapping[str, Any], path: tuple[str, ...]) -> tuple[bool, Any]:
     return True, here
 
 
-async def gather_facts(tool: Tool, landed_args: Any, principal: Principal) -> dict[str, Any] | Refusal:
+async def gather_facts(
+    tool: Tool, landed_args: Any, principal: Principal, waited_s: float = 0.0
+) -> dict[str, Any] | Refusal:  # fmt: skip
     """What the tool's own read-only provider says, within its time. One that fails, is slow or says nonsense is never a pass.
 
     A declared fact may be missing, as where there is nothing to tell; a rule or a policy that names it then refuses.
@@ -206,7 +214,7 @@ async def gather_facts(tool: Tool, landed_args: Any, principal: Principal) -> di
     if tool.facts is None:
         return {}
     try:
-        facts = await invoke(tool.facts, landed_args, principal, timeout=tool.facts_timeout.total_seconds())
+        facts = await invoke(tool.facts, landed_args, principal, timeout=tool.facts_timeout.total_seconds() - waited_s)
     except Exception as fault:  # whatever a provider raises, its text may hold anything: only the kind is kept
         return Refusal(Code.UNAVAILABLE, "facts_unavailable", detail={"error": type(fault).__name__})
     if not isinstance(facts, dict):

@@ -6,6 +6,7 @@ from fourgates.catalog import Catalog
 from fourgates.contract.ports import Clock, Log, Signer
 from fourgates.gates.business import CompiledRules
 from fourgates.gates.control_view import ControlView
+from fourgates.gates.facts import Facts
 from fourgates.gates.format import ArgumentCheck
 
 from .emits import Emits
@@ -28,5 +29,7 @@ def build(
     Raises ConfigurationError where a schema or a rule of the catalog does not compile.
     """
     settings = settings or ValidatorSettings()
-    gates = {tool.name: ToolGate(tool, ArgumentCheck(tool, settings.limits), CompiledRules(tool)) for tool in catalog}
+    gates = {
+        tool.name: ToolGate(tool, ArgumentCheck(tool, settings.limits), CompiledRules(tool), Facts(tool)) for tool in catalog
+    }
     return ValidatorStage(gates, ControlView(log), grants, clock, Emits(producer, signer), settings)

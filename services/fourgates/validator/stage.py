@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, Protocol
 
 from fourgates.catalog import OnBreach, Tool
+from fourgates.catalog.lookups import one_look
 from fourgates.contract import ids
 from fourgates.contract.canonical import canonical, digest_bytes
 from fourgates.contract.codes import Code
@@ -17,8 +18,9 @@ from fourgates.contract.parts import Breach, Call, CallRef, Fault, Principal
 from fourgates.contract.ports import Clock, Emit, Envelope
 from fourgates.contract.stage import BaseStage
 from fourgates.contract.topology import CALLS_REQUESTED
-from fourgates.gates.business import CompiledRules, gather_facts
+from fourgates.gates.business import CompiledRules
 from fourgates.gates.control_view import ControlView
+from fourgates.gates.facts import Facts
 from fourgates.gates.format import ArgumentCheck
 from fourgates.gates.origins import breaches_of, marks_for
 from fourgates.gates.refusal import Refusal
@@ -49,6 +51,7 @@ class ToolGate:
     tool: Tool
     check: ArgumentCheck
     rules: CompiledRules
+    facts: Facts
 
 
 class ValidatorStage(BaseStage):
@@ -112,7 +115,8 @@ class ValidatorStage(BaseStage):
         about = _about(envelope.record, call.principal, gate, call.args_digest)
         landed = gate.tool.land(arguments) if gate.tool.facts else None
         facts_ms = self._clock.now_ms()
-        facts = await gather_facts(gate.tool, landed, call.principal)
+        with one_look():
+            facts = await gate.facts.gather(landed, call.principal)
         if isinstance(facts, Refusal):
             return self._emits.refused(envelope, about, facts)
         refusal = gate.rules.judge(arguments, call.principal, facts, call.origins, call.intent, envelope.time_ms)
