@@ -11,6 +11,7 @@ from typing import Any
 from .catalog import Catalog
 from .keywords import resolve, subschemas
 from .tool import Tool
+from .words import unknown_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +162,15 @@ def _description_returns(tool: Tool) -> str:
     )
 
 
+def _unknown_words(tool: Tool) -> str:
+    words = sorted({word for _, word in unknown_words(tool.schema)})
+    return (
+        f"uses {', '.join(words)}, which JSON Schema does not have: nobody checks them and no model sees them; leave them out"
+        if words
+        else ""
+    )
+
+
 _RULES: dict[str, Callable[[Tool], str]] = {
     "wide_sql": _wide_sql,
     "wide_shell": _wide_shell,
@@ -169,6 +179,7 @@ _RULES: dict[str, Callable[[Tool], str]] = {
     "no_probe": _no_probe,
     "no_preview": _no_preview,
     "unbounded_string": _unbounded_string,
+    "unknown_words": _unknown_words,
     "description_when": _description_when,
     "description_parameters": _description_parameters,
     "description_side_effects": _description_side_effects,

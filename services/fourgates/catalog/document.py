@@ -12,7 +12,7 @@ import jsonschema_rs
 from fourgates.contract.canonical import canonical
 from fourgates.contract.errors import ConfigurationError
 
-from .keywords import ANNOTATIONS, MANY, NAMED, ONE, parts_of
+from .keywords import DECIDING, MANY, NAMED, ONE, parts_of
 
 Path = tuple[str, ...]
 IN_PLACE = frozenset({"$ref", "allOf", "anyOf", "oneOf", "if", "then", "else", "dependentSchemas", "not"})
@@ -30,12 +30,17 @@ def refused(place: str, what: str, to_do: str) -> ConfigurationError:
     return ConfigurationError(f"its schema cannot be closed: {place or '/'} {what}; {to_do}")
 
 
+_SAYING = DECIDING - {"default"}
+
+
 def only_ref(node: Any) -> bool:
-    return isinstance(node, Mapping) and "$ref" in node and not node.keys() - ANNOTATIONS - {"$ref", "default"}
+    """A reference, with nothing beside it that decides."""
+    return isinstance(node, Mapping) and "$ref" in node and node.keys() & _SAYING == {"$ref"}
 
 
 def says_nothing(node: Any) -> bool:
-    return node is True or not isinstance(node, Mapping) or not node.keys() - ANNOTATIONS - {"default"}
+    """Any value passes."""
+    return node is True or not isinstance(node, Mapping) or not node.keys() & _SAYING
 
 
 class Document:
@@ -98,6 +103,13 @@ class Document:
             if "$ref" in node:
                 self._must_end(str(node["$ref"]), (*before, ref))
 
+    def parts(self, node: Any) -> Iterator[Mapping[str, Any]]:
+        """A schema and everything that judges the same value with it, references followed."""
+        for part in self._in_place(node):
+            yield part
+            if part.get("$ref", "#") != "#":
+                yield from self.parts(self.target(part["$ref"], ""))
+
     def _in_place(self, node: Any) -> Iterator[Mapping[str, Any]]:
         """A schema and the schemas written inside it that judge the same value."""
         if isinstance(node, Mapping):
@@ -131,12 +143,7 @@ class Document:
 
     def lists_holders(self, node: Any) -> bool:
         """True where values that hold others are listed whole."""
-        for part in self._in_place(node):
-            if any(isinstance(value, dict | list) and value for value in _listed(part) or ()):
-                return True
-            if part.get("$ref", "#") != "#" and self.lists_holders(self.target(part["$ref"], "")):
-                return True
-        return False
+        return any(isinstance(value, dict | list) and value for part in self.parts(node) for value in _listed(part) or ())
 
     def disjoint(self, one: Any, other: Any) -> bool:
         """True where no value passes both: other types, or a required field that says which it is."""

@@ -1,4 +1,8 @@
-"""The catalog as models are given it: the enforced schema word for word, descriptions as they are (C2)."""
+"""The catalog as models are given it: the enforced schema, descriptions as they are (C2).
+
+Left out is only what decides nothing and is not for a model: comments, and words of other tools (`x-internal`, `discriminator`).
+What a model must not send stands in no schema: registration refuses keys, tokens and call ids (C9).
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from fourgates.contract.parts import Risk
 
 from .catalog import Catalog
 from .tool import Tool
+from .words import without_unknown_words
 
 
 def export_openai(catalog: Catalog) -> list[dict[str, Any]]:
@@ -38,4 +43,5 @@ def export_mcp(catalog: Catalog) -> list[dict[str, Any]]:
 
 
 def _schema(tool: Tool) -> dict[str, Any]:
-    return copy.deepcopy(dict(tool.schema))  # what a caller does to its copy must not reach what is enforced
+    shown: dict[str, Any] = copy.deepcopy(without_unknown_words(tool.schema))
+    return shown  # a copy: what a caller does to it must not reach what is enforced

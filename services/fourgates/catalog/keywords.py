@@ -16,6 +16,14 @@ NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "d
 """Keywords whose value is a mapping from names to schemas."""
 ANNOTATIONS = frozenset({"title", "description", "examples", "$comment", "deprecated", "readOnly", "writeOnly"})
 """Words for readers; `default` is none of them, because normalisation fills it in."""
+DECIDING = ONE | MANY | NAMED | frozenset({
+    "$schema", "$id", "$ref", "$anchor", "$dynamicRef", "$dynamicAnchor", "$vocabulary", "type", "enum", "const", "required",
+    "minLength", "maxLength", "pattern", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
+    "minItems", "maxItems", "uniqueItems", "minContains", "maxContains", "minProperties", "maxProperties", "dependentRequired",
+    "default",
+})  # fmt: skip
+"""Words that say what is accepted, or what is filled in."""
+KNOWN = DECIDING | ANNOTATIONS | frozenset({"contentEncoding", "contentMediaType", "contentSchema"})
 
 Part = tuple[str, Any]
 """(JSON Pointer below the schema, subschema)."""
@@ -63,10 +71,10 @@ def rebuild(key: str, value: Any, change: Callable[[str, Any], Any]) -> Any:
 
 
 def deciding(schema: Any) -> Any:
-    """The schema without its annotations: what is left is what accepts, refuses or fills in (C2)."""
+    """The schema without annotations and unknown words: what is left is what accepts, refuses or fills in (C2)."""
     if not isinstance(schema, Mapping):
         return schema
-    return {key: rebuild(key, value, lambda _, part: deciding(part)) for key, value in schema.items() if key not in ANNOTATIONS}
+    return {key: rebuild(key, value, lambda _, part: deciding(part)) for key, value in schema.items() if key in DECIDING}
 
 
 def resolve(root: Mapping[str, Any], schema: Any) -> Any:
@@ -76,7 +84,7 @@ def resolve(root: Mapping[str, Any], schema: Any) -> Any:
         ref = schema["$ref"]
         seen.add(ref)
         _, _, name = str(ref).partition("#/$defs/")
-        if not name or set(schema) - ANNOTATIONS - {"$ref", "default"}:
+        if not name or set(schema) & DECIDING - {"$ref", "default"}:
             return schema
         schema = root.get("$defs", {}).get(name.replace("~1", "/").replace("~0", "~"), schema)
     return schema

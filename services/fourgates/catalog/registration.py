@@ -18,15 +18,19 @@ from fourgates.contract.errors import ConfigurationError
 from fourgates.contract.parts import Risk
 from fourgates.contract.topology import HORIZON, LONGEST_WAIT
 
+from .document import Document
 from .keywords import resolve, subschemas
 from .schema import compile_schema
 from .tool import Effect, OnBreach, OnDuplicate, OutputLimit, Rule, Tool
+from .words import impossible_values, unchecked_words
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _NOBODY_SETS = frozenset({
     "callid", "toolcallid", "idempotencykey", "token", "accesstoken", "bearertoken", "apikey", "authorization", "password",
 })  # fmt: skip
 """What the runtime derives or holds; a model that may send one would choose its identity or its key (C9)."""
+_RESERVED = ("call_id", "tool_call_id", "idempotency_key", "token", "access_token", "api_key", "authorization", "password")
+"""Some of them as they are usually spelled."""
 PERSONAL_DATA = frozenset({"card", "iban", "email", "phone"})
 """Kinds of personal data that a contract may name beside secrets, which are always redacted."""
 _ORIGIN = re.compile(r"user|within|host|model|result(:[a-zA-Z0-9_-]{1,64})?")
@@ -205,6 +209,9 @@ def _arguments(tool: Tool) -> Iterator[Complaint]:
         for name in schema.get("properties", {}) if isinstance(schema, Mapping) else ():
             if re.sub(r"[^a-z0-9]", "", name.lower()) in _NOBODY_SETS:
                 yield f"argument {name!r} at {pointer or '/'}: keys, tokens, call ids are the runtime's, no model sends them"
+    yield from _free_names(tool)
+    yield from unchecked_words(tool.schema)
+    yield from impossible_values(tool.schema)
     try:
         canonical(tool.schema)
     except rfc8785.CanonicalizationError as fault:
@@ -215,6 +222,18 @@ def _arguments(tool: Tool) -> Iterator[Complaint]:
             within = {**schema, **{key: tool.schema[key] for key in ("$defs",) if key in tool.schema}}
             if not compile_schema(within).is_valid(schema["default"]):
                 yield f"the default of {name!r} does not fit its own schema: calls that leave it out would be refused"
+
+
+def _free_names(tool: Tool) -> Iterator[Complaint]:
+    """Arguments whose names the model chooses: among them could be one that only the runtime may set."""
+    document = Document(tool.schema)
+    for part in document.parts(tool.schema):
+        for word in ("additionalProperties", "unevaluatedProperties"):
+            if part.get(word, False) is not False:
+                yield f"its {word} give arguments free names, so a model could send call_id; put them into one argument"
+        for pattern in part.get("patternProperties", {}):
+            if taken := next((name for name in _RESERVED if document.fits(pattern, name)), ""):
+                yield f"its patternProperties {pattern!r} take {taken}, which no model sends; put them into one argument"
 
 
 def _model(tool: Tool) -> Iterator[Complaint]:
