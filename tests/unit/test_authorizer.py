@@ -11,6 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from fourgates.authorizer import AuthorizerSettings, build
+from fourgates.authorizer.denials import Denials
 from fourgates.catalog import Catalog, OnBreach
 from fourgates.contract.codes import Code
 from fourgates.contract.errors import ConfigurationError, Poison
@@ -20,6 +21,7 @@ from fourgates.contract.ports import Emit, Envelope
 from fourgates.contract.seals import gates_needed, must_be_held, seal_verdict, verdicts_fit
 from fourgates.contract.topology import APPROVALS, CALLS_CLEARED, CALLS_LEDGER, CALLS_VALIDATED, LONGEST_WAIT, RECORDS_DEAD
 from fourgates.gates.permission import Policies
+from fourgates.gates.refusal import Refusal
 from fourgates.runtime.clock import ManualClock
 from fourgates.runtime.intake import RecordHandler
 from fourgates.runtime.memory import MemoryBus
@@ -193,6 +195,45 @@ async def test_the_same_refused_call_repeated_is_counted_and_asks_nobody() -> No
     entries = world.records(CALLS_LEDGER)
     assert len({entry.event_id for entry in entries}) == 3
     assert {entry.reason for entry in entries} == {"no_policy"} and world.records(APPROVALS) == []
+    assert [json.loads(entry.detail).get("repeated", 0) for entry in entries] == [0, 1, 2]
+
+
+async def test_a_repeated_denial_is_not_judged_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P5: it is looked up; another question, or the same of other policies, is judged."""
+    judged: list[str] = []
+    authorize = Policies.authorize
+
+    def counted(self: Policies, call: Call, *more: Any) -> Any:
+        judged.append(call.tool_call_id)
+        return authorize(self, call, *more)
+
+    monkeypatch.setattr(Policies, "authorize", counted)
+    denied = validated(refund(SHOP, principal=HUMAN, tool="erase_order"))
+    world = World()
+
+    def asked(number: int, **changes: Any) -> CallValidated:
+        call = dataclasses.replace(denied.call, tool_call_id=f"call-{number}", call_id=f"{number:064x}", **changes)
+        return dataclasses.replace(validated(call), event_id=f"{number:032}")
+
+    await world.tell(*(asked(number) for number in range(5)))
+    assert len(judged) == 1
+    await world.tell(asked(5, intent="another"), asked(6, principal=dataclasses.replace(HUMAN, groups=())))
+    assert sorted(judged[1:]) == ["call-5", "call-6"]
+    assert {entry.code for entry in world.records(CALLS_LEDGER)} == {"permission_denied"}
+    await world.tell(*(dataclasses.replace(validated(refund(SHOP, amount=20)), event_id=f"y{n:031}") for n in range(2)))
+    assert len(judged) == 5, "a yes is judged each time"
+
+
+def test_denials_are_forgotten_from_the_oldest_and_other_refusals_are_not_kept() -> None:
+    """P5"""
+    denials = Denials(most=2)
+    asked = [dataclasses.replace(validated(refund(SHOP)), facts=f'{{"n":{number}}}') for number in range(3)]
+    for record in asked:
+        denials.remember(record, "d", Refusal(Code.PERMISSION_DENIED, "no_policy"))
+    assert [denials.again(record, "d") is not None for record in asked] == [False, True, True]
+    assert denials.again(asked[2], "other policies") is None
+    denials.remember(asked[0], "d", Refusal(Code.TOOL_CHANGED, "tool_version"))
+    assert denials.again(asked[0], "d") is None
 
 
 @pytest.mark.parametrize("amount", [20, 100])

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fourgates.contract.codes import Code
 from fourgates.contract.errors import Poison
 from fourgates.contract.events import CallRequested, RequestKind
 from fourgates.contract.grant import Grant, encrypt_grant
@@ -184,6 +185,63 @@ def test_refusal_is_addressed_by_what_the_token_claims() -> None:
     claimed = grants.claimed(request)
     assert claimed is not None
     assert (claimed.tenant, claimed.agent) == ("acme", "bot")
+
+
+def agent_token(**changes: Any) -> str:
+    return token(**{"subject": "support-bot", "service": True, **changes})
+
+
+def together(bearer: str, agent: str) -> Received:
+    """A request whose grant holds the caller's token and the agent's own."""
+    grant = encrypt_grant(Grant(bearer, RUN_KEY, agent), keyring().validator_public())
+    return sealed(dataclasses.replace(WHOLE, grant=grant))
+
+
+def test_an_agent_may_show_a_credential_of_its_own() -> None:
+    """P4, P1: the user's token says for whom, the agent's who acts; the same as where the user's token names it."""
+    principal = opened(together(token(groups=("support",)), agent_token()))
+    assert principal == opened(sealed(WHOLE, bearer=token(groups=("support",), agent="support-bot")))
+    assert isinstance(principal, Principal)
+    assert (principal.subject, principal.agent, principal.service) == ("anna", "support-bot", False)
+
+
+@pytest.mark.parametrize(
+    ("bearer", "agent", "reason"),
+    [
+        (token(), agent_token(service=False), "agent_no_service_account"),
+        (token(), agent_token(agent="other-bot"), "agent_no_service_account"),
+        (token(), agent_token(tenant="other"), "agent_of_another_tenant"),
+        (token(agent="other-bot"), agent_token(), "agent_differs"),
+        (token(), agent_token(audience="fourgates-approvals"), "agent_wrong_audience"),
+        (token(), agent_token()[:-8] + "AAAAAAAA", "agent_bad_token"),
+        (token(), "no token", "agent_token_unreadable"),
+        (token()[:-8] + "AAAAAAAA", agent_token(), "bad_token"),
+    ],
+)  # fmt: skip
+def test_tokens_that_do_not_belong_together_do_not_count(bearer: str, agent: str, reason: str) -> None:
+    """P4: a person's token makes nobody an agent, and each agent acts in its own tenant."""
+    outcome = opened(together(bearer, agent))
+    assert isinstance(outcome, Refusal)
+    assert (outcome.code, outcome.reason) == (Code.IDENTITY_INVALID, reason)
+
+
+def test_both_tokens_must_be_valid_at_the_append() -> None:
+    """P1, P4: the one that ends first ends the run's grant."""
+    for bearer, agent in ((token(ttl_s=10), agent_token()), (token(), agent_token(ttl_s=10))):
+        grants, received = book(), together(bearer, agent)
+        assert isinstance(opened(received, grants), Principal)
+        late = opened(received, grants, NOW_MS + 41_000)
+        assert isinstance(late, Refusal)
+        assert late.reason == "token_expired"
+
+
+def test_a_refusal_is_addressed_to_the_call_of_user_and_agent() -> None:
+    """P1, P4: the same call_id as the host derives."""
+    grants, received = book(), together(token()[:-8] + "AAAAAAAA", agent_token())
+    opened(received, grants)
+    claimed = grants.claimed(codec().decode("calls.requested", received.value))
+    assert claimed is not None
+    assert (claimed.subject, claimed.agent) == ("anna", "support-bot")
 
 
 def test_neither_token_nor_run_key_lies_in_a_record() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+import structlog
 from joserfc.jwk import OKPKey
 
 from fourgates.contract.errors import ConfigurationError, Transient
@@ -16,7 +18,8 @@ from fourgates.contract.parts import Principal
 from fourgates.gates.identity import APPROVALS_AUDIENCE, IssuerConfig, TokenVerifier
 from fourgates.gates.refusal import Refusal
 from fourgates.runtime.dev_issuer import DEV_ISSUER, DevIssuer
-from fourgates.runtime.jwks import Issuers, JwksUrl
+from fourgates.runtime.jwks import Issuers, JwksFile, JwksUrl
+from support.eventually import eventually
 from support.tokens import NOW_MS
 
 LARGE = '{"keys": [], "x": "' + "y" * 300_000 + '"}'
@@ -134,6 +137,50 @@ async def test_key_file_serves_in_place_of_a_url(tmp_path: Path) -> None:
     (tmp_path / "issuers.json").write_text(json.dumps(content))
     async with Issuers.from_file(tmp_path / "issuers.json") as issuers:
         assert isinstance(TokenVerifier(issuers.callers).verify(token(ONE, audience="tools"), NOW_MS), Principal)
+
+
+async def test_a_key_file_that_is_replaced_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """P1: rotation by file: a new key counts at once, one that was taken out no more."""
+    monkeypatch.setattr("fourgates.runtime.jwks.LOOK_EVERY_S", 0.01)
+    (tmp_path / "keys.json").write_text(json.dumps(ONE.jwks()))
+    content = {DEV_ISSUER: {"jwks_file": "keys.json", "algorithms": ["Ed25519"]}}
+    async with Issuers(content, "issuers", tmp_path) as issuers:
+        verifier = TokenVerifier(issuers.callers)
+        assert isinstance(verifier.verify(token(ONE), NOW_MS), Principal)
+        assert isinstance(verifier.verify(token(TWO), NOW_MS), Refusal)
+        replace(tmp_path / "keys.json", json.dumps({"keys": ONE.jwks()["keys"] + TWO.jwks()["keys"]}))
+        with contextlib.suppress(Transient):  # its key was found the moment it was asked for: asking again helps
+            verifier.verify(token(TWO), NOW_MS)
+        assert isinstance(verifier.verify(token(TWO), NOW_MS), Principal)
+        replace(tmp_path / "keys.json", json.dumps(TWO.jwks()))
+        await eventually(lambda: isinstance(verifier.verify(token(ONE), NOW_MS), Refusal))
+
+
+@pytest.mark.parametrize("bad", ["", "[]", "{", '{"keys": 1}', None])
+async def test_a_key_file_that_holds_no_key_set_leaves_the_earlier_one(tmp_path: Path, bad: str | None) -> None:
+    """P1: and the log says so."""
+    path = tmp_path / "keys.json"
+    path.write_text(json.dumps(ONE.jwks()))
+    file = JwksFile(path)
+    if bad is None:
+        path.unlink()
+    else:
+        replace(path, bad)
+    with structlog.testing.capture_logs() as logs:
+        assert not file.look()
+        assert not file.missing("k2")
+    assert file.jwks() == ONE.jwks()
+    assert [entry["log_level"] for entry in logs] == ["warning"]
+    replace(path, json.dumps(TWO.jwks()))
+    assert file.missing("k2")
+    assert file.jwks() == TWO.jwks()
+
+
+def replace(path: Path, text: str) -> None:
+    """As an operator replaces a file: whole, under its name."""
+    new = path.with_suffix(".new")
+    new.write_text(text)
+    new.replace(path)
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,13 @@ from fourgates.gates.clearance import Clear, clearance, same_tool
 from fourgates.gates.permission import PolicySource
 from fourgates.gates.refusal import Refusal
 
+from .denials import Denials
 from .emits import STAGE, Emits
 from .settings import AuthorizerSettings
 
 
 class AuthorizerStage(BaseStage):
-    """Keeps no state: the same validated call gives the same records, whichever worker reads it."""
+    """Keeps no state that decides: the same validated call gives the same records, whichever worker reads it."""
 
     name = STAGE
     reads = CALLS_VALIDATED
@@ -32,6 +33,7 @@ class AuthorizerStage(BaseStage):
     ) -> None:
         self._catalog, self._policies, self._verifier = catalog, policies, verifier
         self._emits, self._settings = emits, settings
+        self._denials = Denials()
 
     async def handle(self, envelope: Envelope) -> Sequence[Emit]:
         validated: CallValidated = envelope.record
@@ -42,8 +44,11 @@ class AuthorizerStage(BaseStage):
         if isinstance(tool, Refusal):
             return (self._emits.refused(envelope, tool),)
         policies, deciding = self._policies.current, self._settings.approver_groups
+        if (denied := self._denials.again(validated, policies.digest)) is not None:
+            return (self._emits.refused(envelope, denied),)
         outcome = clearance(tool, call, validated.facts, validated.breaches, policies, deciding)
         if isinstance(outcome, Refusal):
+            self._denials.remember(validated, policies.digest, outcome)
             return (self._emits.refused(envelope, outcome),)
         if isinstance(outcome, Clear):
             return (self._emits.cleared(envelope, outcome),)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import dataclasses
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -33,6 +34,20 @@ def principal_of(claims: Mapping[str, Any]) -> Principal:
         issuer=_text(claims, "iss"), subject=subject, tenant=_text(claims, "tenant"), person=person,
         agent=act.get("sub", ""), groups=tuple(groups), service=service,
     )  # fmt: skip
+
+
+def acting(user: Principal, agent: Principal) -> Principal:
+    """The user, for whom an agent acts that has shown its own credential: a service account of the same tenant.
+
+    Raises ValueError with a short stable word where these two do not belong together.
+    """
+    if not agent.service or agent.agent:
+        raise ValueError("agent_no_service_account")  # a person's token must not make somebody an agent
+    if agent.tenant != user.tenant:
+        raise ValueError("agent_of_another_tenant")
+    if user.agent not in ("", agent.subject):
+        raise ValueError("agent_differs")
+    return dataclasses.replace(user, agent=agent.subject)
 
 
 def unproven_claims(token: str) -> dict[str, Any]:

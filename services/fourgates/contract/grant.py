@@ -14,7 +14,7 @@ from joserfc.jwk import ECKey
 from .errors import Poison
 
 _ALGORITHMS = ["ECDH-ES", "A256GCM"]
-MAX_GRANT_CHARS = 16_384
+MAX_GRANT_CHARS = 24_576
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +23,16 @@ class Grant:
 
     token: str = field(repr=False)
     run_key: bytes = field(repr=False)
+    agent_token: str = field(default="", repr=False)
+    """The agent's own credential, where the caller's token does not name the agent."""
 
 
 def encrypt_grant(grant: Grant, validator_public: dict[str, Any]) -> str:
     """Compact JWE (ECDH-ES on P-256, A256GCM) to the validator's public JWK."""
     key = ECKey.import_key(validator_public)
     header = {"alg": "ECDH-ES", "enc": "A256GCM", "kid": str(validator_public.get("kid", ""))}
-    plain = json.dumps({"token": grant.token, "run_key": grant.run_key.hex()}).encode()
+    parts = {"token": grant.token, "run_key": grant.run_key.hex()}
+    plain = json.dumps(parts | ({"agent_token": grant.agent_token} if grant.agent_token else {})).encode()
     return jwe.encrypt_compact(header, plain, key, algorithms=_ALGORITHMS)
 
 
@@ -48,6 +51,7 @@ def decrypt_grant(text: str, validator_private: dict[str, Any]) -> Grant:
     try:
         plain = jwe.decrypt_compact(text, ECKey.import_key(validator_private), algorithms=_ALGORITHMS).plaintext
         parts = json.loads(plain or b"")
-        return Grant(token=str(parts["token"]), run_key=bytes.fromhex(parts["run_key"]))
-    except (JoseError, ValueError, KeyError, TypeError) as fault:
+        token, agent_token = str(parts["token"]), str(parts.get("agent_token", ""))
+        return Grant(token, bytes.fromhex(parts["run_key"]), agent_token)
+    except (JoseError, ValueError, KeyError, TypeError, AttributeError) as fault:
         raise Poison("bad_grant", "the grant cannot be read by this validator") from fault

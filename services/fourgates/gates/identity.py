@@ -14,7 +14,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import JWKRegistry, Key
 from joserfc.jws import JWSRegistry
 
-from fourgates.contract.claims import principal_of, unproven_claims
+from fourgates.contract.claims import acting, principal_of, unproven_claims
 from fourgates.contract.codes import Code
 from fourgates.contract.errors import ConfigurationError, Poison, Transient
 from fourgates.contract.events import CallRequested
@@ -208,7 +208,7 @@ class GrantBook:
         if not hmac_fits(grant.run_key, record_bytes(CALLS_REQUESTED, raw, MAC_BYTES), seal.mac):
             raise Poison("bad_run_seal", "the seal does not fit the request")
         if opened is None or abs(at_ms - opened.at_ms) > CACHE_MS:
-            opened = self._seen[request.grant] = _Opened(grant, self._verifier.prove(grant.token), at_ms)
+            opened = self._seen[request.grant] = _Opened(grant, self._prove(grant), at_ms)
             if len(self._seen) > CACHED_GRANTS:
                 del self._seen[next(iter(self._seen))]
         return opened.token if isinstance(opened.token, Refusal) else opened.token.at(at_ms)
@@ -216,10 +216,28 @@ class GrantBook:
     def claimed(self, request: CallRequested) -> Principal | None:
         """Who the request's token says is asking, unproven: good for addressing a refusal and for nothing else."""
         opened = self._seen.get(request.grant)
+        if opened is None:
+            return None
         try:
-            return principal_of(unproven_claims(opened.grant.token)) if opened else None
+            who = principal_of(unproven_claims(opened.grant.token))
+            agent = opened.grant.agent_token
+            return acting(who, principal_of(unproven_claims(agent))) if agent else who
         except ValueError:
             return None
+
+    def _prove(self, grant: Grant) -> ProvenToken | Refusal:
+        """The caller's token, and the agent's own credential where there is one: both must count, and belong together."""
+        who = self._verifier.prove(grant.token)
+        if isinstance(who, Refusal) or not grant.agent_token:
+            return who
+        agent = self._verifier.prove(grant.agent_token)
+        if isinstance(agent, Refusal):
+            return _refused(f"agent_{agent.reason}")
+        try:
+            principal = acting(who.principal, agent.principal)
+        except ValueError as fault:
+            return _refused(str(fault))
+        return ProvenToken(principal, max(who.from_ms, agent.from_ms), min(who.until_ms, agent.until_ms))
 
     def _decrypt(self, text: str) -> Grant:
         grant = decrypt_grant(text, self._key_of(text))

@@ -14,6 +14,7 @@ import structlog
 
 from fourgates.contract.dead import dead_record
 from fourgates.contract.errors import Poison, Transient
+from fourgates.contract.events import LedgerEntry, LedgerKind
 from fourgates.contract.ports import Clock, Emit, Envelope, Publisher, Received, Stage
 from fourgates.contract.seals import RecordOpener
 from fourgates.contract.stage import cause_of
@@ -233,6 +234,8 @@ class RecordHandler:
 
     async def _publish(self, record: Emit) -> None:
         await self._retried(lambda: self._publisher.publish(record))
+        if isinstance(record, LedgerEntry) and record.kind is LedgerKind.REFUSED:
+            self._metrics.refused.labels(self._stage.name, record.code).inc()
 
     async def _own_up(self, received: Received, envelope: Envelope, fault: Exception) -> None:
         """Our own code failed on a proven record: it is dead-lettered, and whoever waits for the call is told."""

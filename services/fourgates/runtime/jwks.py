@@ -1,4 +1,4 @@
-"""The trusted issuers of tokens, from one file; their public keys come from a JWKS URL, fetched again in time, or a key file."""
+"""The trusted issuers of tokens, from one file; their public keys come from a JWKS URL or a key file, read again in time."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ from types import TracebackType
 from typing import Any
 
 import httpx
+import structlog
 
 from fourgates.contract.errors import ConfigurationError, Transient
-from fourgates.gates.identity import APPROVALS_AUDIENCE, AUDIENCE, FixedKeys, IssuerConfig, KeySource
+from fourgates.gates.identity import APPROVALS_AUDIENCE, AUDIENCE, IssuerConfig, KeySource
 
 from .keys import is_loopback
 
 REFRESH_S = 300.0
+LOOK_EVERY_S = 5.0
 AT_MOST_EVERY_S = 30.0
 """However many tokens name a key that nobody knows, the issuer is asked no more often than this."""
 _MAX_BYTES = 262_144
+_log = structlog.get_logger("fourgates.identity")
 _KNOWN = {"jwks_url", "jwks_file", "audience", "approvals_audience", "algorithms"}
 
 
@@ -63,8 +66,59 @@ class JwksUrl:
         while True:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wanted.wait(), REFRESH_S)
-            with suppress(Transient):  # the issuer is away: its last known keys count
+            try:
                 await self.fetch()
+            except Transient as fault:
+                _log.warning("keys were not fetched again, the last known count", why=str(fault))
+
+
+class JwksFile:
+    """An issuer's JWKS in a file that may be replaced at any time. While it cannot be read its last known keys count."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises ConfigurationError where there is no key set now."""
+        self._path, self._stamp = path, _stamp(path)
+        found = _read(path)
+        if not _is_key_set(found):
+            raise ConfigurationError(f"jwks_file {path}: not a JWK set")
+        self._keys: Mapping[str, Any] = found
+
+    def jwks(self) -> Mapping[str, Any]:
+        return self._keys
+
+    def missing(self, kid: str) -> bool:
+        return self.look()
+
+    def look(self) -> bool:
+        """Reads the file if it was replaced or written since the last look. True where other keys count now."""
+        stamp = _stamp(self._path)
+        if stamp == self._stamp:
+            return False
+        self._stamp = stamp
+        try:
+            found = _read(self._path)
+        except ConfigurationError as fault:
+            _log.warning("keys were not read again, the last known count", why=str(fault))
+            return False
+        if not _is_key_set(found):
+            _log.warning("keys were not read again, the last known count", why=f"{self._path}: not a JWK set")
+            return False
+        changed, self._keys = found != self._keys, found
+        return changed
+
+    async def keep(self) -> None:
+        """Looks every five seconds: a key that was taken out must not count much longer."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            self.look()
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _is_key_set(found: Any) -> bool:
@@ -80,6 +134,7 @@ class Issuers:
     def __init__(self, content: Mapping[str, Any], source: str, folder: Path, http: httpx.AsyncClient | None = None) -> None:
         self._http = http or httpx.AsyncClient(timeout=10.0)
         self._urls: list[JwksUrl] = []
+        self._files: list[JwksFile] = []
         self._tasks: list[asyncio.Task[None]] = []
         self.callers: dict[str, IssuerConfig] = {}
         self.approvers: dict[str, IssuerConfig] = {}
@@ -111,7 +166,8 @@ class Issuers:
         except BaseException:
             await self._http.aclose()
             raise
-        self._tasks = [asyncio.create_task(url.keep()) for url in self._urls]
+        kept: list[JwksUrl | JwksFile] = [*self._urls, *self._files]
+        self._tasks = [asyncio.create_task(one.keep()) for one in kept]
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None) -> None:
@@ -125,11 +181,9 @@ class Issuers:
             url = JwksUrl(str(entry["jwks_url"]), self._http)
             self._urls.append(url)
             return url
-        path = folder / str(entry["jwks_file"])
-        found = _read(path)
-        if not _is_key_set(found):
-            raise ConfigurationError(f"jwks_file {path}: not a JWK set")
-        return FixedKeys(found)
+        file = JwksFile(folder / str(entry["jwks_file"]))
+        self._files.append(file)
+        return file
 
 
 def _read(path: Path) -> dict[str, Any]:

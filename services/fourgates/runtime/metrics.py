@@ -34,6 +34,8 @@ class Metrics:
         self.commits = Counter("fourgates_commits", "Offset commits", ("stage",), registry=self.registry)
         # Assignments taken up; many of them in a short time: the group does not come to rest.
         self.rebalances = Counter("fourgates_rebalances", "Assignments taken up", ("stage",), registry=self.registry)
+        # Refusals written, by their code: one that grows fast is a model that asks again and again for what it does not get.
+        self.refused = Counter("fourgates_refused", "Refusals written", ("stage", "code"), registry=self.registry)
         # Sets of policies that were found in the files after the start: `taken` or `refused`.
         self.policies_loads = Counter("fourgates_policies_loads", "Policies found changed", ("result",), registry=self.registry)
         # 1 while the files hold policies that were refused: this process still decides by the earlier ones. Others may not.

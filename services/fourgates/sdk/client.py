@@ -73,16 +73,18 @@ class Client:
         user_turns: Iterable[str] = (),
         allow: Iterable[str] | None = None,
         run_id: str | None = None,
+        agent: TokenSource | None = None,
     ) -> Run:
         """A run of that principal: a bearer token of audience `fourgates`, or what gives the present one.
 
+        `agent` is the agent's own credential, where the principal's token does not name the agent that acts for it.
         `run_id` continues a run of before a restart: the same run_id and tool_call_id are the same call.
         """
         source = principal or self._principal
         if not source:
             raise ValueError("principal: give a bearer token, or what returns one; or set FOURGATES_TOKEN")
         run = Run(
-            self._transport, self._inbox, Bearer(source, self._validator_public), self._clock, self._options,
+            self._transport, self._inbox, Bearer(source, self._validator_public, agent), self._clock, self._options,
             run_id or ids.new_run_id(self._clock.now_ms()), intent,
         )  # fmt: skip
         for turn in user_turns:

@@ -54,9 +54,10 @@ class SyncClient:
         user_turns: Iterable[str] = (),
         allow: Iterable[str] | None = None,
         run_id: str | None = None,
+        agent: TokenSource | None = None,
     ) -> SyncRun:
-        """As `Client.run`. A function that gives the token is called in the client's thread."""
-        return SyncRun(self, self._client.run(principal, intent, user_turns, allow, run_id))
+        """As `Client.run`. A function that gives a token is called in the client's thread."""
+        return SyncRun(self, self._client.run(principal, intent, user_turns, allow, run_id, agent))
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
         under_way = asyncio.run_coroutine_threadsafe(work, self._loop)
