@@ -23,6 +23,7 @@ from fourgates.runtime.registry import LocalRegistry
 from fourgates.runtime.supervisor import ProcessSpec, Supervisor, Watched
 from fourgates.sdk import Client, Run
 from fourgates.sdk.kafka import KafkaTransport
+from support.bookings import Bookings
 from support.downstream import Downstream
 from support.eventually import eventually
 from support.toolbox import POLICIES, VARIABLE
@@ -66,7 +67,7 @@ class KafkaWorld:
 
     def __init__(self, bootstrap: str, folder: Path, catalog: str = TOOLBOX, extra: Mapping[str, str] | None = None) -> None:
         self.bootstrap, self.folder = bootstrap, folder
-        self.downstream = Downstream(folder / "downstream.sqlite")
+        self.downstream, self.bookings = Downstream(folder / "downstream.sqlite"), Bookings(folder / "bookings.sqlite")
         self.home = folder / "home"
         self.keyring = DevKeys.load(self.home / "keys")
         codec = AvroCodec(LocalRegistry(data_folder("schemas")))

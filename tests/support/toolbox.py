@@ -27,6 +27,7 @@ from fourgates.catalog import (
 from fourgates.catalog.formats import WorkspacePath
 from fourgates.contract.parts import Principal
 from fourgates.tools.workspace import Workspace
+from support.bookings import Bookings
 from support.downstream import Downstream
 
 VARIABLE = "FOURGATES_TEST_TOOLBOX"
@@ -45,6 +46,12 @@ permit (principal in Fourgates::Group::"staff", action == Fourgates::Action::"pa
 when { context.args.cents > 5000 };
 @id("shipping") @approval("waived")
 permit (principal in Fourgates::Group::"staff", action in [Fourgates::Action::"ship", Fourgates::Action::"post"], resource);
+@id("rooms") @approval("waived")
+permit (principal in Fourgates::Group::"staff", action == Fourgates::Action::"book", resource) when { context.args.seats <= 5 };
+@id("large-rooms") @approval("finance:1")
+permit (principal in Fourgates::Group::"staff", action == Fourgates::Action::"book", resource) when { context.args.seats > 5 };
+@id("own-rooms") forbid (principal, action == Fourgates::Action::"book", resource)
+when { context.facts.owner != context.subject };
 @id("the-bot") permit (principal == Fourgates::Agent::"acme/bot", action, resource);
 """
 
@@ -82,6 +89,12 @@ class Post(Arguments):
 
 class Wipe(Arguments):
     target: Annotated[str, Field(pattern=r"^[a-z]{1,20}$")]
+
+
+class Book(Arguments):
+    room: Annotated[str, Field(pattern=r"^[a-z0-9-]{1,30}$")]
+    seats: Annotated[int, Field(ge=1, le=1_000)]
+    mode: Literal["ok", "race"] = "ok"
 
 
 class Send(Arguments):
@@ -217,5 +230,37 @@ def make_catalog(folder: Path) -> Catalog:
         downstream.entered("send", ctx.key, ctx.attempt)
         downstream.commit("send", ctx.key, args.recipient, honours_key=True)
         return Committed({"sent": args.recipient})
+
+    bookings = Bookings(folder / "bookings.sqlite")
+
+    async def room(args: Book, who: Principal) -> dict[str, object]:
+        found = bookings.look(args.room)
+        match found.pop("mode"):
+            case "down":
+                raise ConnectionResetError(f"{SECRET} is away")
+            case "slow":
+                await asyncio.sleep(30)
+            case "odd":
+                return {**found, "free": "many"}
+        return found
+
+    @made.tool(
+        risk="write", timeout=1.0, facts=room, facts_timeout=0.5, honours_key=True, effect=Effect("book", per_call=True),
+        facts_types={"free": "int", "version": "int", "owner": "string", "blocks": "int", "state": "string", "looks": "int"},
+        rules=(
+            Rule("enough", "args.seats <= facts.free", "There is not so much room.", "/seats"),
+            Rule("blocks", "facts.free / facts.blocks >= 0", "That room cannot be booked."),
+            Rule("open", "facts.state == 'open'", "That room is closed.", "/room"),
+        ),
+    )  # fmt: skip
+    async def book(args: Book, ctx: ToolContext) -> object:
+        """Books seats in a room. Use it when the user asks; takes room and seats; takes the seats; returns the version."""
+        downstream.entered("book", ctx.key, ctx.attempt)
+        version = int(ctx.precondition["version"])
+        if args.mode == "race":
+            bookings.put(args.room, version=version + 1)
+        if not bookings.book(args.room, args.seats, version):
+            return NotExecuted("changed", "The room was changed meanwhile; look again.")
+        return Committed({"booked": args.seats, "version": version}, {"free": -args.seats})
 
     return made

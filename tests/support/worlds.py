@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import httpx
 
 from fourgates.assembly import StageSettings, load_policies
+from fourgates.catalog import Catalog, Tool
 from fourgates.contract.avro import AvroCodec
 from fourgates.contract.errors import ConfigurationError
 from fourgates.contract.events import Record
@@ -19,8 +20,9 @@ from fourgates.executor.settings import ExecutorSettings
 from fourgates.runtime.data import data_folder
 from fourgates.runtime.keys import Keyring
 from fourgates.runtime.registry import LocalRegistry
-from fourgates.sdk import Options, Run
+from fourgates.sdk import Client, Options, Run
 from fourgates.testing import MemoryRows, Pipeline
+from support.bookings import Bookings
 from support.downstream import Downstream
 from support.toolbox import make_catalog
 
@@ -44,6 +46,8 @@ class StoryWorld(Protocol):
     """The pipeline with its surroundings, on any bus."""
 
     downstream: Downstream
+    bookings: Bookings
+    client: Client
     keyring: Keyring
     """Every key of the pipeline: for what the tests seal themselves."""
 
@@ -100,8 +104,16 @@ class MemoryWorld:
 
     def __init__(self, folder: Path) -> None:
         self.downstream = Downstream(folder / "downstream.sqlite")
+        self.bookings = Bookings(folder / "bookings.sqlite")
         self.pipeline = Pipeline(make_catalog(folder), settings=FAST, tenant=TENANT, options=OPTIONS)
-        self.keyring = self.pipeline.keyring
+        self.keyring, self.client = self.pipeline.keyring, self.pipeline.client
+
+    def catalog_with(self, name: str, change: Callable[[Tool], Tool]) -> Catalog:
+        """The toolbox with one of its tools changed: what a process of another build would load."""
+        changed = Catalog(self.pipeline.catalog.name, self.pipeline.catalog.policies)
+        for tool in self.pipeline.catalog:
+            changed.add(change(tool) if tool.name == name else tool)
+        return changed
 
     async def start(self) -> None:
         await self.pipeline.__aenter__()

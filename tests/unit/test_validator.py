@@ -196,10 +196,6 @@ async def test_an_identity_that_does_not_count_refuses_the_record() -> None:
     entry = await refused(request(), Code.IDENTITY_INVALID, "token_expired", grants)
     assert entry.about is not None
     assert (entry.about.tenant, entry.about.subject) == ("acme", "anna")
-    grants.who_claims = None
-    entry = await refused(request(), Code.IDENTITY_INVALID, "token_expired", grants)
-    assert entry.about is not None
-    assert (entry.about.tenant, entry.about.subject) == ("", "")
 
 
 @pytest.mark.parametrize("kind", list(RequestKind))
@@ -212,6 +208,8 @@ async def test_another_call_id_than_the_derived_one_is_refused(kind: RequestKind
     unproven = FakeGrants(Refusal(Code.IDENTITY_INVALID, "token_expired"), dataclasses.replace(ANNA, subject="bob"))
     with pytest.raises(Poison, match="wrong_call_id"):
         await judge(request(kind=kind), unproven)
+    with pytest.raises(Poison, match="no_claims"):
+        await judge(request(kind=kind), FakeGrants(Refusal(Code.IDENTITY_INVALID, "token_unreadable"), None))
 
 
 async def test_a_cancel_is_sealed_into_the_ledger() -> None:

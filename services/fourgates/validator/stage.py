@@ -151,8 +151,9 @@ class ValidatorStage(BaseStage):
     def _address(self, request: CallRequested) -> CallRef:
         """Where the refusal of an unproven identity goes: to whom the token names, if the call is theirs at all."""
         claimed = self._grants.claimed(request)
-        if claimed is not None:
-            _own_call(request, claimed)
+        if claimed is None:  # whoever chose this call_id: the answer to it may be somebody else's
+            raise Poison("no_claims", "its token does not say whose call it is")
+        _own_call(request, claimed)
         return _about(request, claimed, self._gates.get(request.tool))
 
 
@@ -163,11 +164,11 @@ def _own_call(request: CallRequested, who: Principal) -> None:
         raise Poison("wrong_call_id", "the call id is not the one that these claims, run and tool call id give")
 
 
-def _about(request: CallRequested, who: Principal | None, gate: ToolGate | None, args_digest: str = "") -> CallRef:
+def _about(request: CallRequested, who: Principal, gate: ToolGate | None, args_digest: str = "") -> CallRef:
     """As much as is known of the call when the word falls."""
     return CallRef(
-        tenant=who.tenant if who else "", run_id=request.run_id, tool_call_id=request.tool_call_id,
-        subject=who.subject if who else "", agent=who.agent if who else "", tool=request.tool[:_TOLD_NAME],
+        tenant=who.tenant, run_id=request.run_id, tool_call_id=request.tool_call_id,
+        subject=who.subject, agent=who.agent, tool=request.tool[:_TOLD_NAME],
         tool_version=gate.tool.version if gate else "", risk=gate.tool.risk.value if gate else "", args_digest=args_digest,
     )  # fmt: skip
 
