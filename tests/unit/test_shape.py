@@ -98,6 +98,12 @@ def test_a_map_has_free_keys_wherever_it_stands(schema: dict[str, Any]) -> None:
     assert free_keys(shape_of(schema))
 
 
+def test_a_schema_inside_itself_beside_other_words_has_an_end() -> None:
+    """B6"""
+    tree = fields(x={"$ref": "#/$defs/Tree", "required": ["x"]}, y=TEXT)
+    assert read({**fields(a={"$ref": "#/$defs/Tree"}), "$defs": {"Tree": tree}}).fields["a"].shape.kind is Kind.RECORD
+
+
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])  # schemas are large to draw, machines busy
 @given(st.data())
 def test_what_passes_a_schema_has_its_shape(data: st.DataObject) -> None:

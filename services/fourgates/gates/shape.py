@@ -112,14 +112,21 @@ class _Reader:
 
     def __init__(self, root: Mapping[str, Any], *, fills_defaults: bool) -> None:
         self._document, self._fills = Document(root), fills_defaults
-        self._known: dict[tuple[str, bool], Shape] = {}
+        self._known: dict[tuple[int, bool], Shape] = {}
 
     def shape(self, schema: Any, ended: bool = False) -> Shape:
         """The shape of what a schema describes; `ended`: the schema round it refuses fields that no part names."""
         if not isinstance(schema, Mapping):
             return ANY
+        if (known := self._known.get((id(schema), ended))) is not None:
+            return known
+        self._known[id(schema), ended] = ANY  # a schema inside itself: its depth is the value's, not the schema's
+        found = self._known[id(schema), ended] = self._read(schema, ended)
+        return found
+
+    def _read(self, schema: Mapping[str, Any], ended: bool) -> Shape:
         if only_ref(schema):
-            return self._reference(str(schema["$ref"]), ended)
+            return self.shape(self._document.target(schema["$ref"], ""), ended)
         types = self._document.types(schema)
         kinds = types - {"null"} - ({"integer"} if "number" in types else frozenset())
         nullable = "null" in types
@@ -191,12 +198,6 @@ class _Reader:
         maybe += [schema[word] for word in ("if", "then", "else") if word in schema]
         for part in (*maybe, *schema.get("dependentSchemas", {}).values()):
             yield from self._parts(part, always, False)
-
-    def _reference(self, ref: str, ended: bool) -> Shape:
-        if (ref, ended) not in self._known:
-            self._known[ref, ended] = ANY  # a definition inside itself: its depth is the value's, not the schema's
-            self._known[ref, ended] = self.shape(self._document.target(ref, ""), ended)
-        return self._known[ref, ended]
 
     def _union(self, shapes: list[Shape]) -> Shape:
         """The shape of a value that has one of these."""
