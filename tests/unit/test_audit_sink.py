@@ -129,10 +129,14 @@ async def test_every_record_is_inserted_then_committed_then_marked() -> None:
     tape = story()
     async with running() as audit:
         audit.play(tape)
-        await eventually(lambda: len(audit.shelf.rows) == len(tape.received) and audit.journal[-1] == "watermark")
-        assert audit.journal[:3] == ["insert", "commit", "watermark"]
+        await eventually(lambda: len(audit.shelf.rows) == len(tape.received) and "watermark" in audit.journal)
+        first = audit.journal.index("watermark")
+        assert "insert" in audit.journal[:first] and audit.journal[first - 1] == "commit"
+        await eventually(lambda: sum(audit.committed().values()) == len(tape.received))
         for (topic, partition), offset in audit.committed().items():
             assert offset == len(audit.bus.log(topic, partition))
+            if topic != "calls.ledger":  # nobody waits for the others': they come with the next heartbeat
+                await eventually(lambda: _advanced(audit, lambda t=topic, p=partition: audit.marks(t).get(p) is not None))
             await eventually(lambda t=topic, p=partition, o=offset: audit.marks(t).get(p) == o)
 
 

@@ -49,7 +49,8 @@ class SinkSettings(BaseModel):
     heartbeat: float = Field(default=1.0, gt=0)
     """Seconds between watermarks of a partition that stands still."""
     heartbeat_topics: tuple[str, ...] = (CALLS_LEDGER,)
-    """Whose partitions get them: the executor asks for the ledger's only."""
+    """Whose partitions get watermarks at once after each insert, and heartbeats while they stand still: the executor waits for
+    the ledger's. The others' come once in a heartbeat, where they moved."""
     retry_base: float = Field(default=0.1, gt=0)
     retry_cap: float = Field(default=5.0, gt=0)
 

@@ -67,6 +67,8 @@ class AuditSink:
         self._producer, self._settings = producer, settings
         self._stored: dict[Place, int] = {}
         self._told: dict[Place, float] = {}
+        self._moved: set[Place] = set()
+        """Places in the store further than was told."""
         self.inserted = 0
         """Rows put into the store so far, for metrics."""
         self.failing = False
@@ -112,9 +114,15 @@ class AuditSink:
         await self._retried(lambda: batches.commit(batch.offsets))
         for place, offset in batch.offsets.items():
             self._stored[place] = max(offset, self._stored.get(place, 0))
-        await asyncio.gather(*(self._watermark(place) for place in batch.offsets))
+        self._moved |= batch.offsets.keys()
+        await asyncio.gather(*(self._watermark(place) for place in batch.offsets if self._is_prompt(place)))
+
+    def _is_prompt(self, place: Place) -> bool:
+        """Whether somebody waits for this partition's watermark; the others' come with the next heartbeat."""
+        return place[0] in self._settings.heartbeat_topics
 
     async def _watermark(self, place: Place) -> None:
+        self._moved.discard(place)
         mark = AuditWatermark(
             event_id=ids.random_id(), producer=self._producer, topic=place[0], partition=place[1], offset=self._stored[place],
             said_ms=self._clock.now_ms(),
@@ -134,17 +142,16 @@ class AuditSink:
             except Transient as fault:
                 _log.warning("the store does not answer", fault=str(fault))
                 continue
-            for place in due:
-                await self._watermark(place)
+            await asyncio.gather(*(self._watermark(place) for place in due))
 
     def _due(self, batches: Batches) -> list[Place]:
-        """Partitions that are ours now and that nobody has heard of for a heartbeat.
+        """Partitions that are ours now and that nobody has heard of for a heartbeat: the prompt ones, and those that moved.
 
         What lay before an assignment's start was committed, so it is in the store.
         """
         now, due = self._clock.monotonic(), []
         for place, begun in batches.assigned().items():
-            if place[0] in self._settings.heartbeat_topics:
+            if self._is_prompt(place) or place in self._moved:
                 self._stored[place] = max(begun, self._stored.get(place, 0))
                 if now - self._told.get(place, float("-inf")) >= self._settings.heartbeat:
                     due.append(place)

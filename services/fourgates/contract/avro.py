@@ -102,10 +102,15 @@ def from_dict(cls: Any) -> Callable[[dict[str, Any]], Any]:
     """The function that turns a decoded dict into an instance of `cls`. ValueError for a word of no enumeration."""
     if cls in _FROM_DICT:
         return _FROM_DICT[cls]
-    fields = [(f.name, _decoder(hints_of(cls)[f.name])) for f in dataclasses.fields(cls)]
+    # Through the slots' own setters: a frozen dataclass's __init__ sets each field by a slower way.
+    plan = [(getattr(cls, f.name).__set__, f.name, _decoder(hints_of(cls)[f.name])) for f in dataclasses.fields(cls)]
+    new = cls.__new__
 
     def convert(value: dict[str, Any]) -> Any:
-        return cls(**{name: value[name] if dec is None else dec(value[name]) for name, dec in fields})
+        made = new(cls)
+        for put, name, decode in plan:
+            put(made, value[name] if decode is None else decode(value[name]))
+        return made
 
     return _FROM_DICT.setdefault(cls, convert)
 

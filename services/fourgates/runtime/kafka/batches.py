@@ -25,6 +25,9 @@ _FETCH_BYTES = 16_777_216
 _POLL_MS = 500
 _NOT_OURS = (CommitFailedError, IllegalGenerationError, IllegalStateError, RebalanceInProgressError, UnknownMemberIdError)
 
+_FETCH_LEAST_BYTES, _FETCH_WAIT_MS = 65_536, 100
+"""A fetch over so many partitions costs the broker much: under light load it is answered ten times a second, no more."""
+
 
 class _Assignment(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka is untyped
     """Which partitions are ours, and where each began."""
@@ -71,6 +74,8 @@ class GroupBatches:
             session_timeout_ms=self._session_ms,
             heartbeat_interval_ms=self._session_ms // 10,
             fetch_max_bytes=_FETCH_BYTES,
+            fetch_min_bytes=_FETCH_LEAST_BYTES,
+            fetch_max_wait_ms=_FETCH_WAIT_MS,
         )
         self._assignment = _Assignment(consumer)
         consumer.subscribe(self._topics, listener=self._assignment)
