@@ -29,19 +29,21 @@ test: $(READY) ## everything that must pass, real Kafka and ClickHouse's engine 
 	FOURGATES_TEST_KAFKA=required $(PY) -m pytest -q
 
 demo: $(READY) ## the whole story, scene by scene; figures in build/demo.json
-	.venv/bin/fourgates demo
+	FOURGATES_KAFKA_LIBS=build/kafka-libs .venv/bin/fourgates demo
 
 up: $(READY) ## leave everything running with the demo's shop, open the approver's page, say what to try
-	.venv/bin/fourgates up --demo --open
+	FOURGATES_KAFKA_LIBS=build/kafka-libs .venv/bin/fourgates up --demo --open
 
 bench: $(READY) ## figures of one run on one broker, in build/bench.json
 	$(PY) tests/benchmarks/run.py
 
 evidence: evidence-gates bench demo ## everything that writes a figure to build/
 
-evidence-gates: $(READY) ## the corpora, into build/corpora (long)
+evidence-gates: $(READY) ## the corpora, into build/corpora (long; retail on Kafka)
 	mkdir -p build/corpora
 	$(PY) tests/corpora/json_test_suite.py --data ../shared/data/json-test-suite/test_parsing --json build/corpora/json_test_suite.json
+	$(PY) tests/corpora/agentdyn.py --data ../shared/data/agentdyn --json build/corpora/agentdyn.json
+	$(PY) tests/corpora/retail.py --data ../shared/data/retail --json build/corpora/retail.json --bus kafka
 
 schemas: $(READY) ## write schemas/*.avsc from the record classes
 	$(PY) -m fourgates.contract.avro_schema schemas
