@@ -143,6 +143,23 @@ async def test_the_facts_that_were_judged_reach_the_tool_as_its_precondition(wor
     assert world.bookings.state(room)["free"] == 10, "the other writer's, not ours"
 
 
+@pytest.mark.parametrize(("free", "again"), [(10, True), (1, False)])
+async def test_a_doubt_is_sent_again_only_by_the_rules_and_on_fresh_facts(world: StoryWorld, free: int, again: bool) -> None:
+    """B5, E6: whoever sends again for a claim in doubt judges fresh facts and hands them on, or asks people."""
+    room, run = fresh_room(world, free=free), world.run()
+    obs = await run.call("book", seats(room, 1, "lose"), tool_call_id="1", wait=0.2)
+    [hold] = await eventually(lambda: holds_of(world, obs.call_id))
+    assert hold["reason"] == "in_doubt"
+    entries = [e.record for e in await world.records(CALLS_LEDGER) if e.record.call_id == obs.call_id]
+    sent = [entry.by for entry in entries if entry.kind is LedgerKind.ATTEMPTED]
+    assert ("recoverer" in sent) is again
+    assert len(world.bookings.noted(room)) == len(sent), "each of them had the facts as its precondition"
+    assert set(world.bookings.noted(room)[:1]) == {1}
+    assert (max(world.bookings.noted(room)) > 1) is again
+    await decide(world, hold["hold_id"], "committed")
+    assert (await run.wait(obs.call_id)).code is Code.OK
+
+
 async def test_facts_are_read_once_at_each_gate(world: StoryWorld) -> None:
     """B2, B5: one look at the validator, a fresh one at the executor, and none of them is kept for the next call."""
     room, run = fresh_room(world), world.run()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 _SCHEMA = """
+CREATE TABLE IF NOT EXISTS notes (name TEXT, version INTEGER);
 CREATE TABLE IF NOT EXISTS rooms
     (name TEXT PRIMARY KEY, free INTEGER, version INTEGER, owner TEXT, blocks INTEGER, state TEXT, mode TEXT, looks INTEGER);
 """
@@ -44,6 +45,15 @@ class Bookings:
         with closing(self._open()) as db:
             row = db.execute(f"SELECT {', '.join(_COLUMNS)} FROM rooms WHERE name = ?", (name,)).fetchone()
         return dict(zip(_COLUMNS, row or (10, 0, "", 1, "open", "", 0), strict=True))
+
+    def note(self, name: str, version: int) -> None:
+        """Somebody tried with this version."""
+        with closing(self._open()) as db:
+            db.execute("INSERT INTO notes VALUES (?, ?)", (name, version))
+
+    def noted(self, name: str) -> list[int]:
+        with closing(self._open()) as db:
+            return [version for (version,) in db.execute("SELECT version FROM notes WHERE name = ?", (name,)).fetchall()]
 
     def book(self, name: str, seats: int, version: int) -> bool:
         """Takes the seats if nobody changed the room since that version."""

@@ -94,7 +94,7 @@ class Wipe(Arguments):
 class Book(Arguments):
     room: Annotated[str, Field(pattern=r"^[a-z0-9-]{1,30}$")]
     seats: Annotated[int, Field(ge=1, le=1_000)]
-    mode: Literal["ok", "race"] = "ok"
+    mode: Literal["ok", "race", "lose"] = "ok"
 
 
 class Send(Arguments):
@@ -257,6 +257,10 @@ def make_catalog(folder: Path) -> Catalog:
         """Books seats in a room. Use it when the user asks; takes room and seats; takes the seats; returns the version."""
         downstream.entered("book", ctx.key, ctx.attempt)
         version = int(ctx.precondition["version"])
+        if args.mode == "lose":
+            bookings.note(args.room, version)
+            bookings.book(args.room, args.seats, version)
+            raise ConnectionResetError("the answer was lost")
         if args.mode == "race":
             bookings.put(args.room, version=version + 1)
         if not bookings.book(args.room, args.seats, version):

@@ -48,7 +48,7 @@ def build(
     preflight = Preflight(catalog, policies, audit, controls, ports.clock)
     runner = Runner(index, ports.publisher, boxes, words, ports.clock, settings)
     runner.failpoints = ports.failpoints
-    recovery = Recovery(catalog, index, effects, ports.publisher, ports.clock, settings)
-    recovery.words, recovery.boxes, recovery.barred = words, boxes, preflight.controls
+    recovery = Recovery(index, effects, ports.publisher, ports.clock, settings)
+    recovery.words, recovery.boxes, recovery.look = words, boxes, preflight
     parts = Parts(index, effects, audit, controls, preflight, runner, recovery, words)
     return ExecutorStage(parts, ports.publisher, ports.verifier, ports.clock, settings)

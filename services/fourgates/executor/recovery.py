@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import structlog
 
-from fourgates.catalog import Catalog, ProbeVerdict, Tool, ToolContext
+from fourgates.catalog import ProbeVerdict, Tool, ToolContext
 from fourgates.contract import ids
 from fourgates.contract.events import ALL_ATTEMPTS, LedgerEntry
 from fourgates.contract.parts import Call
@@ -18,6 +19,7 @@ from fourgates.contract.ports import Clock, Publisher
 from fourgates.executor.attempts import Attempt, Ended, probe, run_tool
 from fourgates.executor.effects_view import EffectsView
 from fourgates.executor.index import LedgerIndex, OpenClaim
+from fourgates.executor.preflight import Preflight
 from fourgates.executor.results import ResultBoxes
 from fourgates.executor.running import never
 from fourgates.executor.settings import ExecutorSettings
@@ -26,6 +28,7 @@ from fourgates.gates.ledger import Phase
 from fourgates.gates.refusal import Refusal
 from fourgates.gates.retry import backoff
 
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 _log = structlog.get_logger("fourgates.executor")
 
 
@@ -33,17 +36,16 @@ class Recovery:
     """What the owner of a partition owes every claim in doubt there. One task a claim; a crash in between heals."""
 
     def __init__(
-        self, catalog: Catalog, index: LedgerIndex, effects: EffectsView, publisher: Publisher, clock: Clock,
-        settings: ExecutorSettings,
-    ) -> None:  # fmt: skip
-        self._catalog, self._index, self._effects = catalog, index, effects
+        self, index: LedgerIndex, effects: EffectsView, publisher: Publisher, clock: Clock, settings: ExecutorSettings
+    ) -> None:
+        self._index, self._effects = index, effects
         self._publisher, self._clock, self._settings = publisher, clock, settings
         self._rng = random.Random()  # noqa: S311 - spreads load, guards nothing
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._asked: dict[str, int] = {}
         self.words: Words
         self.boxes: ResultBoxes
-        self.barred: Callable[[Call], Refusal | None]
+        self.look: Preflight
 
     def under_way(self, claim_id: str) -> bool:
         return claim_id in self._tasks
@@ -76,9 +78,9 @@ class Recovery:
         call = claim.entry.call
         if call is None:
             raise ValueError("a Claimed entry carries its call")
-        tool = self._catalog.get(call.tool)
+        tool = self.look.version(call)
         settled_ms = self._clock.now_ms()
-        if tool is not None:
+        if not isinstance(tool, Refusal):  # another version could reach, and ask, somebody else than the first send did
             settled_ms += int(tool.settle.total_seconds() * 1000)
             landed = tool.land(json.loads(call.arguments))
             last = await self._send_again(claim, call, tool, landed) or await self._probe(claim, call, tool, landed, settled_ms)
@@ -96,7 +98,10 @@ class Recovery:
         claim_id, s = claim.entry.claim_id, self._settings
         asserted: set[str] = set()
         for attempt in range(1, s.max_attempts + 1) if tool.honours_key else ():
-            if claim.stop.is_set() or not self._in_doubt(claim) or self.barred(call):
+            if claim.stop.is_set() or not self._in_doubt(claim) or self.look.controls(call):
+                return None
+            ready = await self.look.rules(tool, call, landed, json.loads(call.arguments))
+            if isinstance(ready, Refusal):  # the first send may be why, or something else that now forbids it
                 return None
             if not self._effects.holds(call.effect_key, call.call_id, claim.fence):
                 return None
@@ -106,7 +111,8 @@ class Recovery:
                 return None
             timeout = tool.timeout.total_seconds()
             started = self._clock.now_ms()
-            done = await run_tool(tool, landed, self._context(claim, call, timeout, attempt), timeout, claim.stop)
+            context = self._context(claim, call, timeout, attempt, ready.facts)
+            done = await run_tool(tool, landed, context, timeout, claim.stop)
             if done.ended is Ended.COMMITTED:
                 return await self._committed(claim, call, done, started)
             if done.ended is Ended.NOT_EXECUTED:
@@ -142,10 +148,12 @@ class Recovery:
             duration_ms=self._clock.now_ms() - started,
         )  # fmt: skip
 
-    def _context(self, claim: OpenClaim, call: Call, timeout: float, attempt: int) -> ToolContext:
+    def _context(
+        self, claim: OpenClaim, call: Call, timeout: float, attempt: int, facts: Mapping[str, Any] = NOTHING
+    ) -> ToolContext:  # fmt: skip
         return ToolContext(
             key=call.call_id, fence=claim.fence, deadline_ms=self._clock.now_ms() + int(timeout * 1000),
-            principal=call.principal, attempt=attempt,
+            principal=call.principal, precondition=facts, attempt=attempt,
         )  # fmt: skip
 
     async def _ask_people(self, claim: OpenClaim, not_before_ms: int) -> None:
