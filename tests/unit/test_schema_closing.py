@@ -276,6 +276,35 @@ def test_a_pattern_that_takes_long_elsewhere_takes_no_time_here() -> None:
     assert accepts(schema, {"a": {"aaa": {"n": "1"}}})
 
 
+def doubled(depth: int) -> dict[str, Any]:
+    """Small to write and 2^depth parts to look at."""
+    twice = {f"D{at}": {"allOf": [{"$ref": f"#/$defs/D{at + 1}"}] * 2} for at in range(depth)}
+    return {**top(a={"$ref": "#/$defs/D0"}), "$defs": {**twice, f"D{depth}": BASE}}
+
+
+def test_a_schema_that_doubles_itself_is_refused_and_not_followed() -> None:
+    """C1, C5: nor is it handed to the engine, which would follow it at each call."""
+    assert accepts(doubled(3), {"a": {"id": "1"}})
+    with pytest.raises(ConfigurationError, match="too many parts"):
+        close_schema(doubled(40))
+
+
+def test_a_schema_deeper_than_anything_can_follow_is_refused() -> None:
+    """C1"""
+    deep: dict[str, Any] = BASE
+    for _ in range(5_000):
+        deep = top(a=deep)
+    with pytest.raises(ConfigurationError):
+        close_schema(deep)
+
+
+def test_many_fields_are_not_too_many() -> None:
+    """C1"""
+    many = {f"field_{number}": top(a=STRING, b=STRING) for number in range(1_000)}
+    schema = top(a={**top(**many), "allOf": [{"properties": {name: {"required": ["a"]} for name in many}}]})
+    assert accepts(schema, {"a": {"field_7": {"a": "1"}}})
+
+
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])  # schemas are large to draw, machines busy
 @given(st.data())
 def test_closed_accepts_what_the_schema_accepts_without_an_unknown_field(data: st.DataObject) -> None:

@@ -56,7 +56,10 @@ _NOTHING: frozenset[Path] = frozenset()
 
 def close_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The schema with every open position closed. Raises ConfigurationError, naming the place, for what cannot be closed."""
-    return _Closing(schema).root()
+    try:
+        return _Closing(schema).root()
+    except RecursionError:
+        raise refused("", "is nested too deeply to be looked at", "write it flatter") from None
 
 
 def open_place(schema: Mapping[str, Any]) -> str | None:
@@ -99,13 +102,13 @@ class _Closing:
             return node
         if moving := sorted(node.keys() & _MOVING) or (["$id"] if "$id" in node else []):
             raise refused(place, f"uses {moving[0]}, so what it means depends on where it is read from", "use $ref into $defs")
-        node = {key: value for key, value in node.items() if key not in DEFINITIONS}
+        given, node = node, {key: value for key, value in node.items() if key not in DEFINITIONS}
         if mode is Mode.AS_IS:
             return {key: self._as_is(key, value, place) for key, value in node.items()}
         grouped = bool(node.keys() & IN_PLACE) and not only_ref(node)
         if mode is Mode.WHOLE:
-            kept = self._reading.kept(node, place)
-            if not self._document.closes_itself(node):
+            kept = self._reading.kept(given, place)
+            if not self._document.closes_itself(given):
                 self._add_ends(node, place, grouped)
         out: dict[str, Any] = {}
         for key, value in node.items():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 from fourgates.contract.errors import ConfigurationError
@@ -87,7 +87,7 @@ class Reading:
                         "name its fields beside the condition too, or write additionalProperties: false there yourself",
                     )  # fmt: skip
                 kept.add(one.path)
-        for one, other in combinations(found, 2):
+        for one, other in _neighbours(found):
             kept.update(self._settled(one, other))
         return frozenset(kept)
 
@@ -228,6 +228,7 @@ class Reading:
 
     def _covers(self, wide: Any, narrow: Any, seen: frozenset[tuple[int, int]] = frozenset()) -> bool:
         """True where every field that `narrow` knows, at any depth, is known to `wide` whatever the value is."""
+        self._document.spend()
         pair = id(wide), id(narrow)
         if pair in seen or not isinstance(narrow, Mapping) or self.closed_throughout(wide):
             return True
@@ -271,6 +272,7 @@ def _walk(document: Document, node: Any, way: _Way) -> Iterator[Description]:
     if not isinstance(node, Mapping):
         return
     for key, steps, part, fixed in _members(node):
+        document.spend()
         there = way.to(*steps, fixed=fixed)
         yield Description(there.path, way.path, there.place, key, part, there.choices, there.fixed)
     if (ref := node.get("$ref")) is not None:
@@ -308,6 +310,21 @@ def _members(node: Mapping[str, Any]) -> Iterator[tuple[Key, Path, Any, bool]]:
         yield Key("contains"), ("contains",), node["contains"], True
     if "unevaluatedItems" in node:
         yield Key("unevaluated_items"), ("unevaluatedItems",), node["unevaluatedItems"], False
+
+
+def _neighbours(found: list[Description]) -> Iterator[tuple[Description, Description]]:
+    """The pairs that could be about one member: two different names never are, and there may be many names."""
+    by_member: dict[Any, list[Description]] = {}
+    several = []
+    for one in found:
+        if one.key.kind in ("name", "index"):
+            by_member.setdefault(one.key.at, []).append(one)
+        else:
+            several.append(one)
+    for same in by_member.values():
+        yield from combinations(same, 2)
+        yield from product(same, several)
+    yield from combinations(several, 2)
 
 
 def below(kept: frozenset[Path], *path: str) -> frozenset[Path]:

@@ -21,6 +21,9 @@ EXACT = frozenset({"if", "not", "contains", "propertyNames"})
 """Where accepting less inside would accept more outside, so that nothing may be added inside."""
 DEFINITIONS = frozenset({"$defs", "definitions"})
 """Where schemas are kept that count only where they are referred to."""
+MOST_STEPS = 100_000
+"""Parts that are looked at, references followed each time. A schema of a thousand fields needs a tenth; one that doubles itself
+by references would never end, here or in the engine."""
 HOLDERS = frozenset({"object", "array"})
 """The types whose values hold other values: only these can be open."""
 _TYPES = frozenset({*HOLDERS, "string", "integer", "number", "boolean", "null"})
@@ -49,7 +52,16 @@ class Document:
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
         self._ending: set[Any] = set()
+        self._steps = 0
+        self._types: dict[int, frozenset[str]] = {}
+        self._closed: dict[int, bool] = {}
         self._fits: dict[str, jsonschema_rs.Draft202012Validator | None] = {}
+
+    def spend(self) -> None:
+        """Counts a look at one more part. Raises ConfigurationError where they are too many."""
+        self._steps += 1
+        if self._steps > MOST_STEPS:
+            raise refused("", "is put together from too many parts to look at each", "write it with fewer references and groups")
 
     # references
 
@@ -61,6 +73,7 @@ class Document:
 
         Raises ConfigurationError for one that leads outside, to no schema, or back to itself for the same value.
         """
+        self.spend()
         node = self._found(str(ref), place)
         if ref not in self._ending:
             self._must_end(str(ref), ())
@@ -100,8 +113,9 @@ class Document:
                 "say what the value is",
             )
         for node in self._in_place(self._found(ref, "")):
-            if "$ref" in node:
+            if "$ref" in node and node["$ref"] not in self._ending:
                 self._must_end(str(node["$ref"]), (*before, ref))
+                self._ending.add(node["$ref"])
 
     def parts(self, node: Any) -> Iterator[Mapping[str, Any]]:
         """A schema and everything that judges the same value with it, references followed."""
@@ -124,6 +138,11 @@ class Document:
         """Types that a value may have to pass; more than there are at worst. An integer also counts as a number."""
         if not isinstance(node, Mapping):
             return frozenset() if node is False else _TYPES
+        if id(node) not in self._types:
+            self._types[id(node)] = self._types_of(node)
+        return self._types[id(node)]
+
+    def _types_of(self, node: Mapping[str, Any]) -> frozenset[str]:
         found = _TYPES
         if "type" in node:
             found &= _with_integers([node["type"]] if isinstance(node["type"], str) else node["type"])
@@ -208,6 +227,11 @@ class Document:
         """True where neither unknown fields nor items of unknown kind can pass at this position, whatever is round it."""
         if not isinstance(node, Mapping):
             return node is False
+        if id(node) not in self._closed:
+            self._closed[id(node)] = self._closes_itself(node)
+        return self._closed[id(node)]
+
+    def _closes_itself(self, node: Mapping[str, Any]) -> bool:
         if node.keys() & {"enum", "const"}:
             return True
         ref = node.get("$ref")
