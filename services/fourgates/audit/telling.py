@@ -34,8 +34,19 @@ def _held(r: Row) -> str:
     return f"holds it ({r['hold_reason']}): {r['quorum']} of {r['approver_group']} must {task}"
 
 
+_SHORT = 200
+"""Characters of what stands whole in the row's body."""
+
+
 def _shown(r: Row) -> str:
-    return f"shows {_json(r['body'].get('shown'))}"
+    """The heart of what people saw; the whole of it stands in the row's body."""
+    shown = r["body"].get("shown")
+    preview = shown.get("preview") if isinstance(shown, dict) else None
+    if not isinstance(preview, dict):
+        return f"asks people, without a preview: {_json(shown)[:_SHORT]}"
+    amount = f", {preview['amount']}" if preview.get("amount") else ""
+    change = f"{_json(preview.get('before'))} → {_json(preview.get('after'))}"
+    return f"shows people: {preview.get('target')}{amount}, {change}"
 
 
 def _decided(r: Row) -> str:
