@@ -17,7 +17,7 @@ from fourgates.contract.errors import Poison
 from fourgates.contract.events import ApprovalEvent, CallCleared, CallValidated, Record
 from fourgates.contract.parts import Call, Seal, Verdict
 from fourgates.contract.ports import Envelope, Position, Received
-from fourgates.contract.seals import HmacSigner, RecordWriter, seal_verdict, writers_of
+from fourgates.contract.seals import HmacSigner, RecordOpener, RecordWriter, seal_verdict, writers_of
 from fourgates.contract.topology import (
     APPROVALS,
     AUDIT_WATERMARKS,
@@ -32,7 +32,9 @@ from fourgates.contract.topology import (
     CALLS_VALIDATED,
     TOPOLOGY,
 )
+from fourgates.gates.approval import ApprovalFold, proven_by
 from fourgates.runtime.keys import WRITERS
+from fourgates.runtime.seal_keys import KeyringVerifier
 from support.attacked import MINUTE_MS, Attacked
 from support.forging import alterations, others_of
 
@@ -241,6 +243,24 @@ def valid(attacked: Attacked, topic: str) -> Iterator[Received]:
         except Poison:
             continue
         yield received
+
+
+async def test_a_rotation_of_every_key_leaves_the_history_as_it_was(attacked: Attacked) -> None:
+    """P6: retired keys verify what was appended before their end for as long as it is kept, and nothing that comes later."""
+    ends_ms = attacked.clock.now_ms() + 1
+    keys = [dataclasses.replace(key, retired_ms=ends_ms) for key in attacked.pipeline.keyring._seals]
+    opener = RecordOpener(attacked.pipeline.codec, KeyringVerifier(keys))
+    for topic in TOPOLOGY:
+        for envelope, received in attacked.examples(topic.name):
+            assert opener.open(received).record == envelope.record
+            if topic.name != CALLS_REQUESTED:
+                with pytest.raises(Poison, match="bad_seal"):
+                    opener.open(dataclasses.replace(received, time_ms=ends_ms))
+    before = attacked.standing()["holds"]
+    holds = ApprovalFold(proven_by(KeyringVerifier(keys)))
+    for envelope in attacked.pipeline.bus.opened(APPROVALS):
+        holds.apply(envelope)
+    assert {hold.hold_id: hold for hold in holds} == before
 
 
 async def test_what_was_forged_is_no_secret_and_the_pipeline_goes_on(attacked: Attacked) -> None:
