@@ -10,15 +10,15 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import hmac
-import io
 import json
-from collections.abc import Mapping, Sequence
+import typing
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from operator import attrgetter
+from typing import Any
 
-import fastavro
-
-from .avro import AvroCodec, to_dict
-from .avro_schema import schema_of
+from .avro import AvroCodec
+from .avro_schema import hints_of, unwrap
 from .errors import Poison
 from .events import RUN_SUBJECT, ApprovalKind, Control, ControlKind, LedgerKind, Record
 from .ids import length_prefixed
@@ -148,29 +148,60 @@ class HmacSigner:
         self.key_id, self._secret = key_id, secret
 
     def sign(self, data: bytes) -> bytes:
-        return hmac.digest(self._secret, data, "sha256")
+        return _mac(self._secret, data)
 
 
 def hmac_fits(secret: bytes, data: bytes, mac: bytes) -> bool:
     """Constant-time check of an HMAC-SHA256."""
-    return hmac.compare_digest(hmac.digest(secret, data, "sha256"), mac)
+    return hmac.compare_digest(_mac(secret, data), mac)
 
 
-_CALL_SCHEMA = fastavro.parse_schema(schema_of(Call))  # type: ignore[arg-type]  # works for any record class
-_CALL_FIELDS = to_dict(Call)
+@lru_cache(maxsize=8_192)
+def _keyed(secret: bytes) -> hmac.HMAC:
+    """Setting up a key costs as much as using it, and few are in use at a time."""
+    return hmac.new(secret, digestmod="sha256")
 
 
+def _mac(secret: bytes, data: bytes) -> bytes:
+    keyed = _keyed(secret).copy()
+    keyed.update(data)
+    return keyed.digest()
+
+
+def _values_of(cls: Any) -> Callable[[Any], list[Any]]:
+    """The function that turns a record into the list of its fields' values, in the order of their declaration."""
+    names = [field.name for field in dataclasses.fields(cls)]
+    take = attrgetter(*names)
+    nested = [(at, inner) for at, name in enumerate(names) if (inner := _inner_values(hints_of(cls)[name])) is not None]
+
+    def values(record: Any) -> list[Any]:
+        out = list(take(record))
+        for at, inner in nested:
+            out[at] = inner(out[at])
+        return out
+
+    return values
+
+
+def _inner_values(hint: Any) -> Callable[[Any], list[Any]] | None:
+    hint, _ = unwrap(hint)
+    if typing.get_origin(hint) is tuple:
+        one = _inner_values(typing.get_args(hint)[0])
+        return None if one is None else lambda several: [one(each) for each in several]
+    return _values_of(hint) if dataclasses.is_dataclass(hint) else None
+
+
+_call_values = _values_of(Call)
+_write = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 _last_digest: tuple[Call, bytes] | None = None
 
 
 def call_digest(call: Call) -> bytes:
-    """sha256 over all fields of a call in their Avro form. A stage checks a call's seals and adds its own, with one digest."""
+    """sha256 over all fields of a call, as JSON. A stage checks a call's seals and adds its own, with one digest."""
     global _last_digest
     if (last := _last_digest) is not None and last[0] is call:  # the very object, and it is frozen
         return last[1]
-    out = io.BytesIO()
-    fastavro.schemaless_writer(out, _CALL_SCHEMA, _CALL_FIELDS(call))
-    digest = hashlib.sha256(out.getvalue()).digest()
+    digest = hashlib.sha256(_write(_call_values(call)).encode()).digest()
     _last_digest = call, digest
     return digest
 
@@ -181,16 +212,22 @@ def _verdict_head(gate: Gate, key_id: str) -> bytes:
 
 
 def _verdict_bytes(digest: bytes, verdict: Verdict, key_id: str, before: bytes) -> bytes:
-    obligations = json.dumps(verdict.obligations) if verdict.obligations else "[]"
-    said = (str(verdict.at_ms), verdict.reasons, obligations, verdict.preview_digest, digest, before)
-    return _verdict_head(verdict.gate, key_id) + length_prefixed(said)
+    """Unambiguous: the lengths of the texts come first, the digest has one length."""
+    reasons, preview = verdict.reasons, verdict.preview_digest
+    obligations = _write(verdict.obligations) if verdict.obligations else "[]"
+    lengths = f"{verdict.at_ms} {len(reasons)} {len(obligations)} {len(preview)} "
+    return _verdict_head(verdict.gate, key_id) + f"{lengths}{reasons}{obligations}{preview}".encode() + digest + before
 
 
 def seal_verdict(signer: Signer, call: Call, verdict: Verdict, before: Sequence[Verdict]) -> tuple[Verdict, ...]:
     """The verdicts before and this one, sealed with the gate's key over the call and the verdict before it."""
     previous = before[-1].mac if before else b""
     mac = signer.sign(_verdict_bytes(call_digest(call), verdict, signer.key_id, previous))
-    return (*before, dataclasses.replace(verdict, key_id=signer.key_id, mac=mac))
+    sealed = Verdict(
+        gate=verdict.gate, key_id=signer.key_id, at_ms=verdict.at_ms, reasons=verdict.reasons,
+        obligations=verdict.obligations, preview_digest=verdict.preview_digest, mac=mac,
+    )  # fmt: skip
+    return (*before, sealed)
 
 
 _UNASKED = (Gate.VALIDATOR, Gate.AUTHORIZER)
