@@ -71,7 +71,7 @@ class Order(_Strict):
 
 
 _ADDRESS = {"street": "12 Example Street", "city": "Teststadt", "zip": "12345"}
-_LINES = [{"sku": f"SKU-{number:03}", "count": number % 9 + 1, "price": 19.99 + number} for number in range(6)]
+_LINES = [{"sku": f"SKU-{number:03}", "count": number % 9 + 1, "price": 19.99 + number} for number in range(7)]
 _NOTE = "Please leave it with the neighbours if nobody is at home; thank you — see you soon \U0001f600"
 _VALUE: dict[str, Any] = {
     "order_id": "#W1234567", "amount": 149.5, "express": False, "note": _NOTE, "address": _ADDRESS, "lines": _LINES,

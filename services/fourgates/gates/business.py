@@ -198,7 +198,7 @@ def _at(record: Mapping[str, Any], path: tuple[str, ...]) -> tuple[bool, Any]:
     """(whether it is there, the value)."""
     here: Any = record
     for name in path:
-        if not isinstance(here, Mapping) or name not in here:
+        if not isinstance(here, dict) or name not in here:
             return False, None
         here = here[name]
     return True, here

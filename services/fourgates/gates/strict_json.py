@@ -6,6 +6,7 @@ numbers that a double cannot carry, lone surrogates, a byte order mark, anything
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import re
@@ -57,9 +58,11 @@ _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _NO_BRACKETS = bytes(sorted(set(range(256)) - set(b"[]{}")))
 _LARGE_NUMBER = re.compile(r"[0-9](?:[eE]|[0-9]{15})")
 """Without one of these every number of a text is small enough to be read as it is meant."""
-_SURROGATE_SUSPECT = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
+_ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _LONGEST_POINTER = 200
+_LARGE = 32_768
+"""Characters from which the values of a text are so many that they are worth some care."""
 
 
 def refused(reason: str, pointer: str = "", **detail: Any) -> Refusal:
@@ -77,6 +80,16 @@ def shown(pointer: str) -> str:
 
 def strict_parse(text: str, limits: Limits = Limits()) -> Any | Refusal:
     """Any JSON value, or why the text is not one. Objects come as dict with their keys in the order of the text."""
+    if len(text) < _LARGE or not gc.isenabled():
+        return _parse(text, limits)
+    gc.disable()  # half the time of a large text would go into looking for cycles, which JSON cannot have
+    try:
+        return _parse(text, limits)
+    finally:
+        gc.enable()
+
+
+def _parse(text: str, limits: Limits) -> Any | Refusal:
     if (size := _size(text, limits.bytes)) > limits.bytes:
         return refused("too_large", bytes=size)
     if text.startswith("\ufeff"):
@@ -97,7 +110,7 @@ def strict_parse(text: str, limits: Limits = Limits()) -> Any | Refusal:
         return refused("malformed_json", position=fault.pos)
     if end < len(text) and (rest := text[end:].strip(_WHITESPACE)):
         return refused("two_values" if _starts_a_value(rest) else "trailing_text", position=end)
-    if (marked or _SURROGATE_SUSPECT.search(text)) and (found := _find(value)):
+    if (marked or _may_hold_halves(text)) and (found := _find(value)):
         reason, path = found
         return refused(reason, step("", *reversed(path)))
     return value
@@ -202,6 +215,11 @@ def _find(value: Any) -> tuple[str, list[str | int]] | None:
                 found[1].append(at)
                 return found
     return None
+
+
+def _may_hold_halves(text: str) -> bool:
+    """Whether half a surrogate pair may stand in a text of JSON, as it is or escaped."""
+    return _halved(text) or ("\\u" in text and _ESCAPED_HALF.search(text) is not None)
 
 
 def _halved(text: str) -> bool:
