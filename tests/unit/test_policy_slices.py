@@ -16,6 +16,9 @@ PRINCIPALS = ({"type": "N::User", "id": "t/anna"}, {"type": "N::User", "id": "t/
 ACTIONS = {"look": "read", "pay": "write", "read": "read"}
 """Action -> the group that it is in; the third is named like a group."""
 
+OTHER = (("N::Agent", "t/bot"),)
+"""Somebody whose request shares the slice."""
+
 principal_scopes = st.sampled_from([
     "principal", 'principal == N::User::"t/anna"', 'principal == N::Agent::"t/anna"', "principal is N::User",
     "principal is N::Agent", 'principal in N::Group::"support"',
@@ -61,7 +64,7 @@ def test_a_slice_answers_like_the_whole_set(
     text = "\n".join(texts)
     slices = Slices(json.loads(cedarpy.policies_to_json_str(text))["staticPolicies"])
     parents = tuple(("N::Group", group) for group in groups) if who["type"] == "N::User" else ()
-    chosen = slices.of(who, parents, (("N::Action", action), ("N::Action", ACTIONS[action])))
+    chosen = slices.of((OTHER, (uid_pair(who), *parents)), (("N::Action", action), ("N::Action", ACTIONS[action])))
     request = {"principal": who, "action": {"type": "N::Action", "id": action}, "resource": 'N::Tool::"x"', "context": {"n": n}}
     whole, part = (cedarpy.is_authorized(request, each, entities(groups)) for each in (text, chosen))
     assert part.decision == whole.decision
@@ -74,6 +77,5 @@ def test_what_cannot_match_is_left_out() -> None:
     text = "\n".join(f'permit (principal in N::Group::"g{number}", action, resource);' for number in range(100))
     slices = Slices(json.loads(cedarpy.policies_to_json_str(text))["staticPolicies"])
     who = {"type": "N::User", "id": "t/anna"}
-    chosen = slices.of(who, (("N::Group", "g7"),), (("N::Action", "look"),))
+    chosen = slices.of(((uid_pair(who), ("N::Group", "g7")),), (("N::Action", "look"),))
     assert list(chosen.to_pst().static_policies) == ["policy7"]
-    assert uid_pair(who) == ("N::User", "t/anna")

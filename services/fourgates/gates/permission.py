@@ -134,13 +134,11 @@ class Policies:
         about = uid("Resource", resource) if resource else uid("Tool", call.tool)
         askers = [user_uid(who), agent_uid(who)] if who.agent else [user_uid(who)]
         action, entities = uid("Action", call.tool), self._entities(who, call.tool, resource)
-        actions = uid_pair(action), uid_pair(uid("Action", carried.tool.risk.value))
         groups = tuple(uid_pair(uid("Group", group)) for group in who.groups)
-        answers = []
-        for asker, parents in zip(askers, (groups, ()), strict=False):
-            request = {"principal": asker, "action": action, "resource": about, "context": context}
-            policies = self._slices.of(asker, parents, actions)
-            answers.append(cedarpy.is_authorized(request, policies, entities, self._schema))
+        lineages = tuple((uid_pair(asker), *parents) for asker, parents in zip(askers, (groups, ()), strict=False))
+        policies = self._slices.of(lineages, (uid_pair(action), uid_pair(uid("Action", carried.tool.risk.value))))
+        requests = [{"principal": asker, "action": action, "resource": about, "context": context} for asker in askers]
+        answers = cedarpy.is_authorized_batch(requests, policies, entities, self._schema)
         for asker, answer in zip(askers, answers, strict=True):
             if refusal := self._refusal(asker["type"], answer):
                 return refusal

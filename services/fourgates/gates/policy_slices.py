@@ -20,6 +20,10 @@ Uid = Mapping[str, str]
 """{"type", "id"}."""
 
 
+Lineage = tuple[tuple[str, str], ...]
+"""An entity and what it is in, each as (type, id)."""
+
+
 class Slices:
     """The slices of one set of policies, in Cedar's JSON form; policies keep their names."""
 
@@ -28,17 +32,14 @@ class Slices:
         self._chosen = lru_cache(maxsize=_KEPT)(self._choose)
         self._set = lru_cache(maxsize=_KEPT)(self._build)
 
-    def of(self, principal: Uid, parents: tuple[tuple[str, str], ...], actions: tuple[tuple[str, str], ...]) -> cedarpy.PolicySet:
-        """For a principal with these (type, id) parents, and an action that is, or is in, these (type, id)."""
-        return self._set(self._chosen((principal["type"], principal["id"]), parents, actions))
+    def of(self, principals: tuple[Lineage, ...], action: Lineage) -> cedarpy.PolicySet:
+        """For requests of these principals, each for this action."""
+        return self._set(self._chosen(principals, action))
 
-    def _choose(
-        self, principal: tuple[str, str], parents: tuple[tuple[str, str], ...], actions: tuple[tuple[str, str], ...]
-    ) -> tuple[str, ...]:
-        lineage, reached = frozenset((principal, *parents)), frozenset(actions)
+    def _choose(self, principals: tuple[Lineage, ...], action: Lineage) -> tuple[str, ...]:
         return tuple(
             name for name, policy in self._policies.items()
-            if _may_match(policy["principal"], principal, lineage) and _may_match(policy["action"], actions[0], reached)
+            if _may_match(policy["action"], action) and any(_may_match(policy["principal"], each) for each in principals)
         )  # fmt: skip
 
     def _build(self, names: tuple[str, ...]) -> cedarpy.PolicySet:
@@ -46,18 +47,18 @@ class Slices:
         return cedarpy.PolicySet.from_json_str(json.dumps({"staticPolicies": chosen, "templates": {}, "templateLinks": []}))
 
 
-def _may_match(scope: Mapping[str, Any], entity: tuple[str, str], lineage: frozenset[tuple[str, str]]) -> bool:
-    """False only where this part of a policy's scope cannot match the entity, which is in each of its lineage."""
+def _may_match(scope: Mapping[str, Any], entity: Lineage) -> bool:
+    """False only where this part of a policy's scope cannot match the entity."""
     match scope["op"]:
         case "==" if "entity" in scope:
-            return uid_pair(scope["entity"]) == entity
+            return uid_pair(scope["entity"]) == entity[0]
         case "in" if "entity" in scope:
-            return uid_pair(scope["entity"]) in lineage
+            return uid_pair(scope["entity"]) in entity
         case "in" if "entities" in scope:
-            return any(uid_pair(each) in lineage for each in scope["entities"])
+            return any(uid_pair(each) in entity for each in scope["entities"])
         case "is":
             inside = scope.get("in")
-            return scope["entity_type"] == entity[0] and (inside is None or uid_pair(inside["entity"]) in lineage)
+            return scope["entity_type"] == entity[0][0] and (inside is None or uid_pair(inside["entity"]) in entity)
     return True  # everything, and whatever is not known here
 
 
