@@ -31,6 +31,11 @@ def check_catalog(catalog: Catalog) -> list[Finding]:
 _SQL = re.compile(r"sql", re.I)
 _SHELL = re.compile(r"(^|[_\W])(shell|bash|sh|command|cmd|exec|execute|script|code|eval)([_\W]|$)", re.I)
 _URL = re.compile(r"(^|[_\W])(url|uri|href|endpoint|webhook)([_\W]|$)", re.I)
+_SQL_TOLD = re.compile(r"\bSQL\b|\b(select|database) (statement|query)\b", re.I)
+_SHELL_TOLD = re.compile(
+    r"\b(shell|bash|command[- ]line|(python|source|script) code|(code|command|script) to (run|execute))\b", re.I
+)
+_URL_TOLD = re.compile(r"\b(urls?|web address|endpoint)\b", re.I)
 _SHORT_FORMATS = frozenset({
     "date", "time", "date-time", "duration", "uuid", "ipv4", "ipv6", "email", "hostname", "workspace-path",
 })  # fmt: skip
@@ -54,12 +59,16 @@ def _name_of(pointer: str) -> str:
     return named[-1] if named else ""
 
 
-def _named(tool: Tool, words: re.Pattern[str]) -> list[str]:
-    return sorted({name for _, name, schema in _strings(tool) if words.search(name) and "pattern" not in schema})
+def _named(tool: Tool, words: re.Pattern[str], told: re.Pattern[str]) -> list[str]:
+    """Free texts whose name, or what is said of them, has one of the words; a pattern may hold them in."""
+    return sorted({
+        name or pointer for pointer, name, schema in _strings(tool)
+        if "pattern" not in schema and (words.search(name) or told.search(str(schema.get("description", ""))))
+    })  # fmt: skip
 
 
 def _wide_sql(tool: Tool) -> str:
-    fields = _named(tool, _SQL)
+    fields = _named(tool, _SQL, _SQL_TOLD)
     if not fields and _SQL.search(tool.name):
         fields = sorted({name for _, name, _ in _strings(tool)})
     if not fields:
@@ -68,7 +77,7 @@ def _wide_sql(tool: Tool) -> str:
 
 
 def _wide_shell(tool: Tool) -> str:
-    fields = _named(tool, _SHELL)
+    fields = _named(tool, _SHELL, _SHELL_TOLD)
     if not fields and _SHELL.search(tool.name):
         fields = sorted({name for _, name, _ in _strings(tool)})
     if not fields:
@@ -80,7 +89,7 @@ def _wide_shell(tool: Tool) -> str:
 
 def _wide_url(tool: Tool) -> str:
     by_format = {name for _, name, schema in _strings(tool) if schema.get("format") in ("uri", "iri") and "pattern" not in schema}
-    fields = sorted(by_format | set(_named(tool, _URL)))
+    fields = sorted(by_format | set(_named(tool, _URL, _URL_TOLD)))
     return (
         f"takes a free URL in {', '.join(fields)}: it reaches any host; take an id, an enum, or a pattern with the host in it"
         if fields
@@ -162,6 +171,18 @@ def _description_returns(tool: Tool) -> str:
     )
 
 
+def _empty_object(tool: Tool) -> str:
+    empty = sorted({
+        _name_of(pointer) or pointer for pointer, schema in subschemas(tool.schema)
+        if pointer and isinstance(schema, Mapping) and schema.get("type") == "object"
+        and schema.get("additionalProperties") is False and not schema.keys() & _NAMING
+    })  # fmt: skip
+    return f"takes objects that name no field, so only {{}} would pass: {', '.join(empty)}; name their fields" if empty else ""
+
+
+_NAMING = frozenset({"properties", "patternProperties", "$ref", "allOf", "anyOf", "oneOf"})
+
+
 def _unknown_words(tool: Tool) -> str:
     words = sorted({word for _, word in unknown_words(tool.schema)})
     return (
@@ -179,6 +200,7 @@ _RULES: dict[str, Callable[[Tool], str]] = {
     "no_probe": _no_probe,
     "no_preview": _no_preview,
     "unbounded_string": _unbounded_string,
+    "empty_object": _empty_object,
     "unknown_words": _unknown_words,
     "description_when": _description_when,
     "description_parameters": _description_parameters,
