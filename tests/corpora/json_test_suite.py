@@ -2,7 +2,7 @@
 
     python tests/corpora/json_test_suite.py --data ../shared/data/json-test-suite --json build/corpora/json_test_suite.json
 
-Data of the same form: a folder `test_parsing` of files named y_, n_ or i_. An i_ file that stands in no table is told, and
+Data of the same form: a folder (or its `test_parsing`) of files named y_, n_ or i_. An i_ file that stands in no table is told, and
 not judged.
 """
 
@@ -100,7 +100,8 @@ def expected(name: str) -> str | None:
 
 def measure(data: Path) -> dict[str, Any]:
     """The figures over a folder of the suite's form."""
-    files = sorted((data / "test_parsing").glob("[yni]_*.json"))
+    folder = data / "test_parsing" if (data / "test_parsing").is_dir() else data
+    files = sorted(folder.glob("[yni]_*.json"))
     counts = {kind: {"files": 0, "read": 0, "refused": 0} for kind in "yni"}
     wrong, undecided, decided = [], [], {}
     for path in files:
