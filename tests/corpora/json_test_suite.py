@@ -2,7 +2,7 @@
 
     python tests/corpora/json_test_suite.py --data ../shared/data/json-test-suite --json build/corpora/json_test_suite.json
 
-Data of the same form: a folder (or its `test_parsing`) of files named y_, n_ or i_. An i_ file that stands in no table is told, and
+Data of the same form: a folder, or the one above it, of files named y_, n_ or i_. An i_ file that stands in no table is told and
 not judged.
 """
 
