@@ -8,57 +8,19 @@ to be closed, and which stay as they are because another one that always counts 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import combinations, product
 from typing import Any
 
 from fourgates.contract.errors import ConfigurationError
 
+from .descriptions import Description, Key, descriptions
 from .document import DEFINITIONS, EXACT, IN_PLACE, Document, Path, only_ref, refused
-from .keywords import parts_of, step, tokens_of
-
-Token = tuple[Path, str, object]
-"""A choice on the way to a description: (where it is made, by which keyword, which branch)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """Which members of a value: a name or an index, all that a pattern fits, or the rest."""
-
-    kind: str
-    """name, pattern, rest, unevaluated; index, items, contains, unevaluated_items."""
-    at: Any = None
-    """The name, pattern, index, or the first index of `items`."""
-    names: frozenset[str] = frozenset()
-    patterns: frozenset[str] = frozenset()
-    """Of a rest: what it leaves out."""
-
-    @property
-    def of_array(self) -> bool:
-        return self.kind in ("index", "items", "contains", "unevaluated_items")
-
+from .keywords import parts_of, tokens_of
 
 _NOT_ALWAYS = frozenset({"contains", "unevaluated", "unevaluated_items"})
 """Kinds that take a member only where it fits, or where nothing else took it."""
 _TOGETHER = IN_PLACE | {"patternProperties", "contains"}
 """Keywords by which more than one schema may describe the same member."""
-
-
-@dataclass(frozen=True, slots=True)
-class Description:
-    """One schema for members of the value at a position."""
-
-    path: Path
-    """How it is reached from the position, references included."""
-    owner: Path
-    """The part in which it stands."""
-    place: str
-    """Where it stands in the document."""
-    key: Key
-    schema: Any = field(compare=False, hash=False)
-    choices: frozenset[Token]
-    fixed: bool
-    """It may not be changed: it stands in a condition."""
 
 
 class Reading:
@@ -77,7 +39,7 @@ class Reading:
         """
         if only_ref(node) or not node.keys() & _TOGETHER:
             return frozenset()
-        found = list(_walk(self._document, node, _Way(place)))
+        found = list(descriptions(self._document, node, place))
         kept: set[Path] = set()
         for one in found:
             if one.fixed and not self.closed_throughout(one.schema):
@@ -235,81 +197,13 @@ class Reading:
         if self._document.lists_holders(narrow):
             return False
         known = [
-            each for each in _walk(self._document, wide, _Way(""))
+            each for each in descriptions(self._document, wide, "")
             if not each.choices and each.key.kind not in _NOT_ALWAYS
         ]  # fmt: skip
         return all(
             any(self._wherever(each, one) and self._covers(each.schema, one.schema, seen | {pair}) for each in known)
-            for one in _walk(self._document, narrow, _Way(""))
+            for one in descriptions(self._document, narrow, "")
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Branch:
-    """One alternative; equal to another by its number."""
-
-    number: int
-    schema: Any = field(compare=False, hash=False)
-
-
-@dataclass(frozen=True, slots=True)
-class _Way:
-    """How a part was reached from the position."""
-
-    place: str
-    path: Path = ()
-    choices: frozenset[Token] = frozenset()
-    fixed: bool = False
-
-    def to(self, *steps: str, choice: tuple[str, object] | None = None, fixed: bool = False, place: str | None = None) -> _Way:
-        choices = self.choices | {(self.path, *choice)} if choice else self.choices
-        there = step(self.place, *steps) if place is None else place
-        return _Way(there, (*self.path, *steps), choices, self.fixed or fixed)
-
-
-def _walk(document: Document, node: Any, way: _Way) -> Iterator[Description]:
-    """Everything that a schema and its parts say about the members of the value that it judges."""
-    if not isinstance(node, Mapping):
-        return
-    for key, steps, part, fixed in _members(node):
-        document.spend()
-        there = way.to(*steps, fixed=fixed)
-        yield Description(there.path, way.path, there.place, key, part, there.choices, there.fixed)
-    if (ref := node.get("$ref")) is not None:
-        yield from _walk(document, document.target(ref, way.place), way.to("$ref", place=document.place_of(ref)))
-    for at, part in enumerate(node.get("allOf", ())):
-        yield from _walk(document, part, way.to("allOf", str(at)))
-    for word in ("anyOf", "oneOf"):
-        for at, part in enumerate(node.get(word, ())):
-            yield from _walk(document, part, way.to(word, str(at), choice=(word, Branch(at, part))))
-    if "if" in node:
-        for word, holds in (("if", True), ("then", True), ("else", False)):
-            yield from _walk(document, node.get(word), way.to(word, choice=("if", holds), fixed=word == "if"))
-    for name, part in node.get("dependentSchemas", {}).items():
-        yield from _walk(document, part, way.to("dependentSchemas", name, choice=("dependentSchemas", name)))
-
-
-def _members(node: Mapping[str, Any]) -> Iterator[tuple[Key, Path, Any, bool]]:
-    """(which members, how reached, their schema, whether it is a condition) of one part alone."""
-    named, patterned = node.get("properties", {}), node.get("patternProperties", {})
-    for name, part in named.items():
-        yield Key("name", name), ("properties", name), part, False
-    for pattern, part in patterned.items():
-        yield Key("pattern", pattern), ("patternProperties", pattern), part, False
-    if "additionalProperties" in node:
-        rest = Key("rest", names=frozenset(named), patterns=frozenset(patterned))
-        yield rest, ("additionalProperties",), node["additionalProperties"], False
-    if "unevaluatedProperties" in node:
-        yield Key("unevaluated"), ("unevaluatedProperties",), node["unevaluatedProperties"], False
-    first = node.get("prefixItems", ())
-    for at, part in enumerate(first):
-        yield Key("index", at), ("prefixItems", str(at)), part, False
-    if "items" in node:
-        yield Key("items", len(first)), ("items",), node["items"], False
-    if "contains" in node:
-        yield Key("contains"), ("contains",), node["contains"], True
-    if "unevaluatedItems" in node:
-        yield Key("unevaluated_items"), ("unevaluatedItems",), node["unevaluatedItems"], False
 
 
 def _neighbours(found: list[Description]) -> Iterator[tuple[Description, Description]]:
