@@ -26,6 +26,7 @@ from fourgates.gates.refusal import Refusal
 from fourgates.gates.shape import ANY, Kind, Shape, arguments_shape, facts_shape, fits
 
 _TYPE = cel.Type
+_BOOL = _TYPE.BOOL
 _SCALARS = {
     Kind.STRING: _TYPE.STRING, Kind.INTEGER: _TYPE.INT, Kind.NUMBER: _TYPE.DOUBLE, Kind.BOOLEAN: _TYPE.BOOL,
 }  # fmt: skip
@@ -63,6 +64,11 @@ class CompiledRules:
         self._known = sorted(declared | _PRINCIPAL | _ROUND)
         self._env = cel.NewEnv(variables=declared | _PRINCIPAL | _ROUND)
         self._rules = tuple((rule, self._compile(tool, rule)) for rule in tool.rules)
+        # What no rule spells out, none can look at: it need not be handed over at each call.
+        spelled = "\n".join(rule.expression for rule in tool.rules)
+        self._slots = {root: [slot for slot in slots if slot.path[-1] in spelled] for root, slots in self._slots.items()}
+        self._about_principal = [name for name in _PRINCIPAL if name.partition(".")[2] in spelled]
+        self._round = frozenset(name for name in _ROUND if name in spelled)
         self._named = {rule.name: names_in(rule.expression, self._known) for rule in tool.rules}
         self._redact = tool.redact
 
@@ -78,19 +84,21 @@ class CompiledRules:
         """The first rule that does not yield a literal true refuses, by its own name and sentence; an error is no true."""
         if not self._rules:
             return None
-        data: dict[str, Any] = {
-            "principal.issuer": principal.issuer, "principal.subject": principal.subject, "principal.tenant": principal.tenant,
-            "principal.person": principal.person, "principal.agent": principal.agent,
-            "principal.groups": list(principal.groups), "principal.service": principal.service,
-            "origins": {mark.pointer: mark.origin for mark in origins}, "intent": intent,
-            "now": datetime.fromtimestamp(now_ms / 1000, UTC),
-        }  # fmt: skip
+        data: dict[str, Any] = {name: getattr(principal, name.partition(".")[2]) for name in self._about_principal}
+        if "principal.groups" in data:
+            data["principal.groups"] = list(principal.groups)
+        if "origins" in self._round:
+            data["origins"] = {mark.pointer: mark.origin for mark in origins}
+        if "intent" in self._round:
+            data["intent"] = intent
+        if "now" in self._round:
+            data["now"] = datetime.fromtimestamp(now_ms / 1000, UTC)
         self._fill(data, "args", arguments)
         self._fill(data, "facts", facts)
         activation = self._env.Activation(data)
         for rule, expression in self._rules:
             verdict = expression.eval(activation)
-            if verdict.type() == _TYPE.BOOL and verdict.value() is True:
+            if verdict.type() == _BOOL and verdict.value() is True:
                 continue
             return Refusal(
                 Code.RULE_VIOLATED, rule.name, field=rule.field, sentence=rule.sentence,
