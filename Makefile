@@ -42,6 +42,8 @@ evidence: evidence-gates bench demo ## everything that writes a figure to build/
 evidence-gates: $(READY) ## the corpora, into build/corpora (long; retail on Kafka)
 	mkdir -p build/corpora
 	$(PY) tests/corpora/json_test_suite.py --data ../shared/data/json-test-suite/test_parsing --json build/corpora/json_test_suite.json
+	$(PY) tests/corpora/json_schema_suite.py --json build/corpora/json_schema_suite.json
+	$(PY) tests/corpora/bfcl.py --json build/corpora/bfcl.json
 	$(PY) tests/corpora/agentdyn.py --data ../shared/data/agentdyn --json build/corpora/agentdyn.json
 	$(PY) tests/corpora/retail.py --data ../shared/data/retail --json build/corpora/retail.json --bus kafka
 
