@@ -136,7 +136,7 @@ async def test_every_record_is_inserted_then_committed_then_marked() -> None:
         for (topic, partition), offset in audit.committed().items():
             assert offset == len(audit.bus.log(topic, partition))
             if topic != "calls.ledger":  # nobody waits for the others': they come with the next heartbeat
-                await eventually(lambda: _advanced(audit, lambda t=topic, p=partition: audit.marks(t).get(p) is not None))
+                await eventually(lambda t=topic, p=partition: _advanced(audit, lambda: audit.marks(t).get(p) is not None))
             await eventually(lambda t=topic, p=partition, o=offset: audit.marks(t).get(p) == o)
 
 
