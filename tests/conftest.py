@@ -61,11 +61,15 @@ def fragile(ill_treated: LocalBroker) -> Iterator[LocalBroker]:
 
 @pytest_asyncio.fixture(loop_scope="session", scope="session")
 async def kafka_world(kafka: LocalBroker, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[KafkaWorld]:
-    """One pipeline of processes for all stories: they use orders of their own."""
-    await fresh_topics(kafka.bootstrap)
-    made = KafkaWorld(kafka.bootstrap, tmp_path_factory.mktemp("kafka-world"))
-    await made.start()
-    try:
-        yield made
-    finally:
-        await made.stop()
+    """One pipeline of processes for all stories: they use orders of their own.
+
+    On a broker of its own: others empty the session's topics between their tests.
+    """
+    async with LocalBroker(tmp_path_factory.mktemp("kafka-world-broker"), libs=kafka.libs) as broker:
+        await create_topics(broker.bootstrap)
+        made = KafkaWorld(broker.bootstrap, tmp_path_factory.mktemp("kafka-world"))
+        await made.start()
+        try:
+            yield made
+        finally:
+            await made.stop()
