@@ -54,6 +54,8 @@ def fast_settings() -> dict[str, str]:
     executor = FAST.executor.model_dump()
     changed = {name: str(executor[name]) for name in FAST.executor.model_fields_set}
     return {f"FOURGATES_STAGES__EXECUTOR__{name.upper()}": value for name, value in changed.items()} | {
+        "FOURGATES_STAGES__EXECUTOR__AUDIT_WAIT": "5",
+        "FOURGATES_STAGES__EXECUTOR__AUDIT_LAG": "8",  # a sink on a busy machine may be seconds behind
         "FOURGATES_WORKER__SESSION": "6",
         "FOURGATES_WORKER__REBALANCE": "20",
         "FOURGATES_WORKER__DRAIN": "5",
