@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import httpx
 from fourgates.contract.avro import AvroCodec
 from fourgates.contract.ports import Envelope, Position
 from fourgates.contract.seals import RecordOpener
+from fourgates.contract.topology import AUDIT_WATERMARKS, CALLS_LEDGER
 from fourgates.gates.identity import APPROVALS_AUDIENCE
 from fourgates.runtime.data import data_folder
 from fourgates.runtime.kafka import KafkaBus
@@ -139,8 +141,17 @@ class KafkaWorld:
         return await self.bus.raw.append(topic, key, value, partition)
 
     async def set_audit_away(self, away: bool) -> None:
-        """The sink's process, which is the embedded store's too, stands still: nobody speaks for the store any more."""
+        """The sink's process, which is the embedded store's too, stands still; or goes on, and has caught up on return."""
         self.supervisor.signal("audit", signal.SIGSTOP if away else signal.SIGCONT)
+        if not away:
+            await eventually(self._audited, READY_SECONDS)
+
+    async def _audited(self) -> bool:
+        """Whether the newest watermark of every ledger partition is fresh and at the partition's end."""
+        ends, now_ms = await self.bus.ends(CALLS_LEDGER), time.time() * 1000
+        marks = [e.record for e in await self.records(AUDIT_WATERMARKS) if e.record.topic == CALLS_LEDGER]
+        saved = {mark.partition: mark.offset for mark in marks if now_ms - mark.said_ms < 3_000}
+        return all(saved.get(number, -1) >= end for number, end in ends.items())
 
     async def set_policies(self, text: str, result: str = "taken") -> None:
         """Writes the file that the processes watch; returns once each of them has found it."""
