@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import Any
 
 import httpx
 
+from fourgates.cli.local import free_ports
 from fourgates.contract.avro import AvroCodec
 from fourgates.contract.ports import Envelope, Position
 from fourgates.contract.seals import RecordOpener
@@ -37,18 +37,6 @@ READY_SECONDS = 90.0
 TOOLBOX = "support.toolbox:catalog"
 JUDGES = ("authorizer", "executor")
 """Who decides by policies."""
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of this machine that nobody listens on, all different."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
 
 
 def fast_settings() -> dict[str, str]:

@@ -51,4 +51,4 @@ def build(
     recovery = Recovery(index, effects, ports.publisher, ports.clock, settings)
     recovery.words, recovery.boxes, recovery.look = words, boxes, preflight
     parts = Parts(index, effects, audit, controls, preflight, runner, recovery, words)
-    return ExecutorStage(parts, ports.publisher, ports.verifier, ports.clock, settings)
+    return ExecutorStage(parts, ports.verifier, ports.clock, settings)

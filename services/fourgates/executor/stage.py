@@ -14,7 +14,7 @@ from fourgates.contract.codes import CODES, Code
 from fourgates.contract.errors import Poison
 from fourgates.contract.events import CallCleared, ClearedKind, LedgerEntry
 from fourgates.contract.parts import Cause, Gate
-from fourgates.contract.ports import Clock, Emit, Envelope, Publisher, Verifier
+from fourgates.contract.ports import Clock, Emit, Envelope, Verifier
 from fourgates.contract.seals import gates_needed, must_be_held, verdicts_fit
 from fourgates.contract.stage import BaseStage, cause_of
 from fourgates.contract.topology import CALLS_CLEARED, EFFECT_WINDOW
@@ -54,8 +54,8 @@ class ExecutorStage(BaseStage):
     name = "executor"
     reads = CALLS_CLEARED
 
-    def __init__(self, parts: Parts, publisher: Publisher, verifier: Verifier, clock: Clock, settings: ExecutorSettings) -> None:
-        self._p, self._publisher, self._verifier = parts, publisher, verifier
+    def __init__(self, parts: Parts, verifier: Verifier, clock: Clock, settings: ExecutorSettings) -> None:
+        self._p, self._verifier = parts, verifier
         self._clock, self._settings = clock, settings
         self._dirty = asyncio.Event()
         self._releaser: asyncio.Task[None] | None = None
