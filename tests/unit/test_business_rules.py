@@ -120,6 +120,17 @@ def test_each_rule_refuses_with_its_own_reason_field_and_sentence() -> None:
     assert foreign is not None and foreign.reason == "own"
 
 
+def test_what_a_rule_says_about_itself_does_not_reach_its_neighbours() -> None:
+    """B1: a comment at a rule's end, an `or` without brackets, and one that errs beside one that is false."""
+    rules = (
+        Rule("either", "args.amount > 0 || args.amount < 0 // not nothing", "Say an amount."),
+        Rule("errs", "10 / (args.amount - 7) > -100", "It must be small."),
+        Rule("small", "args.amount < 20", "It must be tiny."),
+    )
+    said = [judged(*rules, args={"amount": amount}) for amount in (0, 4, 7, 30)]
+    assert [refusal and refusal.reason for refusal in said] == ["either", None, "errs", "small"]
+
+
 def test_not_yours_and_not_there_are_told_alike() -> None:
     """B1: a provider answers owned=false for both, so nobody finds out what exists."""
     rules = (Rule("own", "facts.owned", "There is no such order of yours."), Rule("limit", "args.amount <= facts.paid", "No."))

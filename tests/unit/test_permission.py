@@ -230,7 +230,7 @@ def test_a_field_that_is_named_like_cedars_own_words_speaks_for_nothing() -> Non
     schema, contexts = derive(catalog)
     action = schema["Fourgates"]["actions"]["look_at_order"]
     assert action["appliesTo"]["context"]["attributes"]["args"]["attributes"].keys() == {"plain"}
-    assert contexts["look_at_order"].args({"__extn": "x", "plain": "y"}, "") == {"plain": "y"}
+    assert contexts["look_at_order"].args({"__extn": "x", "plain": "y"}) == {"plain": "y"}
 
 
 def test_sets_and_context_reach_the_policy() -> None:

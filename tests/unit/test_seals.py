@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import hmac
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fourgates.contract.avro_schema import hints_of
 from fourgates.contract.errors import Poison
@@ -48,6 +52,15 @@ def sealed(writer: str, record: Record) -> Received:
     """The record as the broker would give it: on its own topic and partition, under its own key."""
     topic, key, value = RecordWriter(codec(), signer(writer)).encode(record)
     return Received(Position(topic, partition_of(key, BY_NAME[topic].partitions), 0), 1, key, value)
+
+
+@given(st.binary(min_size=1, max_size=200), st.binary(max_size=400))
+def test_a_seal_is_an_hmac_by_the_book(secret: bytes, data: bytes) -> None:
+    """P6: with keys shorter than, as long as and longer than a block, as the standard library has it."""
+    mac = hmac.digest(secret, data, hashlib.sha256)
+    assert HmacSigner("validator:1", secret).sign(data) == mac
+    assert hmac_fits(secret, data, mac)
+    assert not hmac_fits(secret, data + b".", mac)
 
 
 OPENER = RecordOpener(codec(), Secrets())

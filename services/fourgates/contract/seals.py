@@ -157,15 +157,24 @@ def hmac_fits(secret: bytes, data: bytes, mac: bytes) -> bool:
 
 
 @lru_cache(maxsize=8_192)
-def _keyed(secret: bytes) -> hmac.HMAC:
-    """Setting up a key costs as much as using it, and few are in use at a time."""
-    return hmac.new(secret, digestmod="sha256")
+def _keyed(secret: bytes) -> tuple[Any, Any]:
+    """HMAC's inner and outer hash (RFC 2104) after the key: setting one up costs as much as using it, and few are in use.
+
+    Two hashes copied cost half of what a copied `hmac.HMAC`, an object of Python, does.
+    """
+    padded = (secret if len(secret) <= 64 else hashlib.sha256(secret).digest()).ljust(64, b"\0")
+    return hashlib.sha256(padded.translate(_INNER)), hashlib.sha256(padded.translate(_OUTER))
+
+
+_INNER, _OUTER = (bytes(byte ^ pad for byte in range(256)) for pad in (0x36, 0x5C))
 
 
 def _mac(secret: bytes, data: bytes) -> bytes:
-    keyed = _keyed(secret).copy()
-    keyed.update(data)
-    return keyed.digest()
+    inner, outer = _keyed(secret)
+    within, mac = inner.copy(), outer.copy()
+    within.update(data)
+    mac.update(within.digest())
+    return bytes(mac.digest())
 
 
 def _values_of(cls: Any) -> Callable[[Any], list[Any]]:

@@ -47,8 +47,8 @@ class Looked:
         return None if name in self.whole else self
 
 
-Carry = Callable[[Any, str], Any]
-"""(value, its pointer) as Cedar's JSON. Raises NotCarried."""
+Carry = Callable[[Any], Any]
+"""A value as Cedar's JSON. Raises NotCarried, whose pointer each record on the way out completes: only a fault pays for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +63,7 @@ class ToolContext:
 
     def context(self, call: Call, arguments: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, Any]:
         """The request's context. Raises NotCarried."""
-        who = call.principal
-        parts: dict[str, Callable[[], Any]] = {
-            "args": lambda: self.args(arguments, ""),
-            "facts": lambda: self.facts(facts, ""),
-            "subject": lambda: who.subject,
-            "groups": lambda: list(who.groups),
-            "agent": lambda: who.agent,
-            "intent": lambda: call.intent,
-            "breach": lambda: bool(breaches_of(self.tool, call.origins, call.allowed_actions)),
-        }
-        return {name: part() for name, part in parts.items() if name in self.only}
+        return {name: part(self, call, arguments, facts) for name, part in _PARTS.items() if name in self.only}
 
     def resource(self, tenant: str, facts: Mapping[str, Any]) -> str:
         """The id of the resource that the call is about; empty where it is the tool itself. Raises NotCarried."""
@@ -85,6 +75,15 @@ class ToolContext:
         return named(tenant, value)
 
 
+_PARTS: Mapping[str, Callable[[ToolContext, Call, Mapping[str, Any], Mapping[str, Any]], Any]] = {
+    "args": lambda self, call, arguments, facts: self.args(arguments),
+    "facts": lambda self, call, arguments, facts: self.facts(facts),
+    "subject": lambda self, call, arguments, facts: call.principal.subject,
+    "groups": lambda self, call, arguments, facts: list(call.principal.groups),
+    "agent": lambda self, call, arguments, facts: call.principal.agent,
+    "intent": lambda self, call, arguments, facts: call.intent,
+    "breach": lambda self, call, arguments, facts: bool(breaches_of(self.tool, call.origins, call.allowed_actions)),
+}
 _CONTEXT: dict[str, Any] = {
     "subject": _TEXT, "groups": {"type": "Set", "element": _TEXT}, "agent": _TEXT, "intent": _TEXT, "breach": _BOOL,
 }  # fmt: skip
@@ -184,14 +183,17 @@ def _record(shape: Shape, looked: Looked | None) -> tuple[dict[str, Any], Carry]
         attributes[name] = {**found[0], "required": required}
         carriers.append((name, required, found[1]))
 
-    def carry(value: Any, pointer: str) -> dict[str, Any]:
+    def carry(value: Any) -> dict[str, Any]:
         out = {}
         for name, required, each in carriers:
             inner = value.get(name)
             if inner is not None:
-                out[name] = each(inner, step(pointer, name))
+                try:
+                    out[name] = each(inner)
+                except NotCarried as fault:
+                    raise NotCarried(step("", name) + fault.pointer, fault.why) from None
             elif required:
-                raise NotCarried(step(pointer, name), "it is not there")
+                raise NotCarried(step("", name), "it is not there")
         return out
 
     return {"type": "Record", "attributes": attributes}, carry
@@ -213,33 +215,33 @@ def _typed(shape: Shape, looked: Looked | None) -> tuple[dict[str, Any], Carry] 
             inner = _typed(shape.item, looked)
             if inner is not None:
                 item = inner[1]
-                return {"type": "Set", "element": inner[0]}, lambda value, at: [item(each, at) for each in value]
+                return {"type": "Set", "element": inner[0]}, lambda value: [item(each) for each in value]
     return None
 
 
 def _plain(kind: type) -> Carry:
-    def carry(value: Any, pointer: str) -> Any:
+    def carry(value: Any) -> Any:
         if not isinstance(value, kind):
-            raise NotCarried(pointer, f"it is no {kind.__name__}")
+            raise NotCarried("", f"it is no {kind.__name__}")
         return value
 
     return carry
 
 
-def _long(value: Any, pointer: str) -> int:
+def _long(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _LONGEST:
-        raise NotCarried(pointer, "it is no whole number of 64 bits")
+        raise NotCarried("", "it is no whole number of 64 bits")
     return value
 
 
-def _decimal(value: Any, pointer: str) -> dict[str, Any]:
+def _decimal(value: Any) -> dict[str, Any]:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise NotCarried(pointer, "it is no number")
+        raise NotCarried("", "it is no number")
     exact = Decimal(str(value))
     try:
         scaled = exact.quantize(_SMALLEST)
     except InvalidOperation:
         scaled = None
     if scaled is None or scaled != exact or abs(scaled / _SMALLEST) > _LONGEST:
-        raise NotCarried(pointer, "it has more digits than a decimal of four after the point holds")
+        raise NotCarried("", "it has more digits than a decimal of four after the point holds")
     return {"__extn": {"fn": "decimal", "arg": format(scaled, "f")}}
