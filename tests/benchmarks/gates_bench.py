@@ -196,15 +196,20 @@ def _placed(received: Any) -> Any:
     return dataclasses.replace(received, position=dataclasses.replace(position, partition=partition))
 
 
+def print_gates(figures: dict[str, Any]) -> None:
+    """A line a figure, then what is above its limit."""
+    for what, cost in figures["us"].items():
+        print(f"{what:36} {cost:9.2f} us  {figures['ratios'][what]:7.2f}x  {LIMITS_US.get(what, '')}")
+    print("slowest 256 KiB:", figures["slowest_256_kib"])
+    print("above the limit:", ", ".join(figures["over"]) or "nothing")
+
+
 def main() -> None:
     figures = gates()
     out = Path("build/bench-gates.json")
     out.parent.mkdir(exist_ok=True)
     out.write_text(json.dumps(figures, indent=1) + "\n")
-    for what, cost in figures["us"].items():
-        print(f"{what:36} {cost:9.2f} us  {figures['ratios'][what]:7.2f}x  {LIMITS_US.get(what, '')}")
-    print("slowest 256 KiB:", figures["slowest_256_kib"])
-    print("above the limit:", ", ".join(figures["over"]) or "nothing")
+    print_gates(figures)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -15,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "benchmarks"), str(ROOT / "services")]
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition  # noqa: E402 - after the path is set
+from gates_bench import gates, print_gates  # noqa: E402
 from measuring import IN_FLIGHT, measure, rss_mb  # noqa: E402
 
 from fourgates.contract.topology import CALL_PARTITIONS  # noqa: E402
@@ -136,10 +136,8 @@ def main() -> int:
         print(f"the bench needs real Kafka: {reason}", file=sys.stderr)
         return 1
     found = asyncio.run(bench(tuple(chosen.in_flight), libs))
-    gates = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("gates_bench.py"))], capture_output=True, text=True, check=False
-    )
-    print(gates.stdout, end="")
+    found["gates"] = gates()
+    print_gates(found["gates"])
     chosen.json.parent.mkdir(parents=True, exist_ok=True)
     chosen.json.write_text(json.dumps(found, indent=1) + "\n")
     top = str(max(chosen.in_flight))
