@@ -8,6 +8,7 @@ from pathlib import Path
 from starlette.applications import Starlette
 
 from fourgates.audit.door import LOOPBACK_HOSTS, build_door
+from fourgates.audit.made_by import build_digest
 from fourgates.audit.migrations import migrate, migrations_in
 from fourgates.audit.reading import Readers
 from fourgates.audit.redactions import Redactions, kinds_in
@@ -53,7 +54,9 @@ def build_rows(opener: RecordOpener, key: bytes, catalog: Catalog | None) -> Row
     Without a catalog every tool counts as unknown, and all kinds of personal data are redacted.
     """
     kinds_of = kinds_in(catalog) if catalog is not None else lambda tool: None
-    return RowMaker(opener, Redactions(key, kinds_of), hmac.digest(key, b"fourgates.audit.digest.v1", "sha256"))
+    kinds = sorted((tool.name, *tool.redact) for tool in catalog or ())
+    digests = hmac.digest(key, b"fourgates.audit.digest.v1", "sha256")
+    return RowMaker(opener, Redactions(key, kinds_of), digests, build_digest(digests, repr(kinds)))
 
 
 def build_query_door(connect: Connect, token: str, settings: DoorSettings) -> tuple[Starlette, Readers]:

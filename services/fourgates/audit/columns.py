@@ -15,11 +15,12 @@ _TEXT = (
     "call_id", "run_id", "tool_call_id", "tenant", "subject", "person", "agent", "tool", "tool_version", "risk", "intent",
     "arguments", "args_digest", "effect_key", "code", "code_class", "reason", "field", "sentence", "policies_digest", "hold_id",
     "hold_reason", "approver_group", "verdict", "shown_digest", "preview_digest", "claim_id", "attempt", "sent_by", "outcome",
-    "state_change", "observation", "observation_digest", "origin_topic", "body",
+    "state_change", "observation", "observation_digest", "origin_topic", "body", "made_by",
 )  # fmt: skip
 _NUMBERS = (
     "partition", "offset", "at", "cause_partition", "cause_offset", "value_bytes", "deadline_ms", "quorum", "expires_ms",
     "not_before_ms", "amount", "started_ms", "duration_ms", "output_bytes", "redactions", "origin_partition", "origin_offset",
+    "erased_ms",
 )  # fmt: skip
 _FLAGS = ("service", "approvable", "final", "truncated", "replayed")
 _LISTS = ("groups", "rules", "policies", "obligations", "approvers")

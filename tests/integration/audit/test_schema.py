@@ -51,15 +51,17 @@ def test_a_migration_that_was_interrupted_is_taken_up_again(tmp_path: Path) -> N
     """L2: every statement can be repeated."""
     ddl = tmp_path / "ddl"
     shutil.copytree(DDL, ddl)
-    (ddl / "004_half.sql").write_text(
+    number = len(list(ddl.glob("*.sql"))) + 1
+    half = ddl / f"{number:03}_half.sql"
+    half.write_text(
         "CREATE TABLE IF NOT EXISTS fourgates.half (a Int32) ENGINE = MergeTree ORDER BY a;\nSELECT no_such_column;\n"
     )
     with pytest.raises(Exception, match="no_such_column"):
         open_store(StoreSettings(folder=tmp_path / "data"), ddl)
-    (ddl / "004_half.sql").write_text("CREATE TABLE IF NOT EXISTS fourgates.half (a Int32) ENGINE = MergeTree ORDER BY a;\n")
+    half.write_text("CREATE TABLE IF NOT EXISTS fourgates.half (a Int32) ENGINE = MergeTree ORDER BY a;\n")
     store, _ = open_store(StoreSettings(folder=tmp_path / "data"), ddl)
     try:
-        assert store.query("SELECT max(version) AS newest FROM fourgates.schema_migrations") == [{"newest": 4}]
+        assert store.query("SELECT max(version) AS newest FROM fourgates.schema_migrations") == [{"newest": number}]
     finally:
         store.close()
 
