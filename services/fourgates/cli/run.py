@@ -43,7 +43,7 @@ def run(settings: Settings, process: str) -> None:
 
 def refuse_early(base: Base, process: str) -> None:
     """Whatever is wrong with the configuration is said before anything is waited for. Raises ConfigurationError, Transient."""
-    _ = base.keyring, base.codec
+    _ = base.keyring, base.codec, base.failpoints
     if process in STAGES:
         _ = base.policies
     if process == "audit":

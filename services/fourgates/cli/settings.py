@@ -112,6 +112,8 @@ class Settings(BaseSettings):
     """Where this process answers /healthz, /readyz and /metrics; port 0: any free one."""
     start_wait: float = Field(default=60.0, gt=0)
     """Seconds to wait for the broker at start."""
+    failpoints: Path | None = None
+    """For fault tests, in development only: the folder in which failpoints are armed (`runtime/failpoints.py`)."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Of the processes; a command tells what it does in any case."""
     worker: WorkerSettings = WorkerSettings()

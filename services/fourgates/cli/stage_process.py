@@ -12,6 +12,7 @@ from fourgates.cli.settings import PREFIX, Address
 from fourgates.cli.world import Base, Trusted, world_of
 from fourgates.contract.errors import Transient
 from fourgates.contract.ports import Emit, Envelope, Stage
+from fourgates.runtime.failpoints import FailingStage
 from fourgates.runtime.faust_worker import Work, run_worker
 from fourgates.runtime.intake import FatalError
 
@@ -24,10 +25,16 @@ def run_stage(base: Base, name: str) -> int:
     settle_memory()
     health = Address.parse(f"{PREFIX}HEALTH", settings.health)
     return run_worker(Work(
-        stage=_accompanied(stage, base, issuers), bus=bus, publisher=world.publisher(name),
+        stage=_accompanied(_failing(stage, base), base, issuers), bus=bus, publisher=world.publisher(name),
         opener=base.opener, producer=producer, on_unforeseen=last_word(stage, producer),
         settings=settings.worker.model_copy(update={"health_host": health.host, "health_port": health.port}),
+        failpoints=base.failpoints,
     ))  # fmt: skip
+
+
+def _failing(stage: Stage, base: Base) -> Stage:
+    """The stage as it is, but where failpoints are set."""
+    return stage if base.failpoints is None else FailingStage(stage, base.failpoints)
 
 
 def _accompanied(stage: Stage, base: Base, issuers: Trusted) -> Stage:

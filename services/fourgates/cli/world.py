@@ -15,12 +15,14 @@ from fourgates.catalog.loading import load_catalog
 from fourgates.cli.settings import PREFIX, Settings
 from fourgates.contract.avro import AvroCodec, SchemaRegistry
 from fourgates.contract.errors import ConfigurationError
+from fourgates.contract.ports import Failpoints, Publisher
 from fourgates.contract.seals import RecordOpener, RecordWriter
 from fourgates.gates.identity import APPROVALS_AUDIENCE, IssuerConfig
 from fourgates.gates.permission import PolicySource
 from fourgates.runtime.blobs import LocalBlobStore
 from fourgates.runtime.clock import SystemClock
 from fourgates.runtime.data import data_folder
+from fourgates.runtime.failpoints import FailingPublisher, FolderFailpoints
 from fourgates.runtime.jwks import Issuers
 from fourgates.runtime.kafka import KafkaBus
 from fourgates.runtime.keys import DevKeys, Keyring, require_development
@@ -91,6 +93,17 @@ class Base:
         except ConfigurationError as fault:
             raise ConfigurationError(f"{PREFIX}POLICIES: {fault}") from None
 
+    @cached_property
+    def failpoints(self) -> Failpoints | None:
+        """None but in development, where a folder is set. Raises ConfigurationError naming the setting."""
+        folder = self.settings.failpoints
+        if folder is None:
+            return None
+        if self.settings.environment != "development":
+            raise ConfigurationError(f"{PREFIX}FAILPOINTS: whoever can write to {folder} can stop this process; "
+                                     "it is for tests, leave it unset")  # fmt: skip
+        return FolderFailpoints(folder)
+
     def writer(self, name: str) -> RecordWriter:
         """Encodes and seals that writer's records."""
         return RecordWriter(self.codec, self.keyring.signer(name))
@@ -128,11 +141,16 @@ class Trusted:
 
 def world_of(base: Base, bus: KafkaBus, issuers: Trusted) -> World:
     """The world of a stage's process."""
-    blobs = base.settings.home / "blobs"
+    blobs, failpoints = base.settings.home / "blobs", base.failpoints
+
+    def publisher(writer: str) -> Publisher:
+        plain = bus.publisher(base.writer(writer))
+        return plain if failpoints is None else FailingPublisher(plain, failpoints, writer)
+
     return World(
         catalog=base.catalog, policies=base.policies, keyring=base.keyring, issuers=issuers.callers, log=bus, clock=base.clock,
-        publisher=lambda writer: bus.publisher(base.writer(writer)), raw_blobs=LocalBlobStore(blobs / "raw"),
-        result_blobs=LocalBlobStore(blobs / "results"),
+        publisher=publisher, raw_blobs=LocalBlobStore(blobs / "raw"), result_blobs=LocalBlobStore(blobs / "results"),
+        failpoints=failpoints,
     )  # fmt: skip
 
 

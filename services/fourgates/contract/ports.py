@@ -69,6 +69,8 @@ class Publisher(Protocol):
 
 
 Sink: TypeAlias = Callable[[Envelope], None]
+Wanted: TypeAlias = Callable[[str, str], bool]
+"""Of a record's kind and call_id, before anything of it is proved: whether it could change anything for the reader."""
 
 
 class Following(Protocol):
@@ -87,8 +89,13 @@ class Following(Protocol):
 class Log(Protocol):
     """Reading a topic without a group."""
 
-    async def follow(self, topic: str, sink: Sink, partitions: Iterable[int] | None = None) -> Following:
-        """Every valid record of the partitions (None: all) through `sink`, from the beginning; invalid ones are skipped."""
+    async def follow(
+        self, topic: str, sink: Sink, partitions: Iterable[int] | None = None, wanted: Wanted | None = None
+    ) -> Following:
+        """Every valid record of the partitions (None: all) through `sink`, from the beginning; invalid ones are skipped.
+
+        With `wanted`, on a topic whose records have a kind and a call_id, those that it turns down are not even decoded.
+        """
 
     async def read_at(self, position: Position) -> Envelope:
         """The one record at `position`. Raises Transient where it cannot be read, Poison where it is not valid."""
@@ -157,7 +164,8 @@ class Verifier(Protocol):
 class Failpoints(Protocol):
     """Named points where a test may stop, kill or delay the process; nothing happens where none is armed."""
 
-    async def hit(self, name: str) -> None: ...
+    async def hit(self, name: str, call_id: str = "") -> None:
+        """This process is at the point of that name, with that call (empty: with none)."""
 
 
 class Stage(Protocol):

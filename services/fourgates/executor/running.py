@@ -90,11 +90,11 @@ class Runner:
             attempts += 1
             attempt_id = ids.random_id()
             await self._publisher.publish(self._words.attempted(job.call, claim_id, attempt_id, "holder"))
-            await self._hit("executor.attempted")
+            await self._hit("executor.attempted", job)
             timeout = max(0.0, min(job.tool.timeout.total_seconds(), job.ends - self._clock.monotonic()))
             context = self.context(job, claim.fence, timeout, attempts)
             done = await run_tool(job.tool, job.ready.landed, context, timeout, claim.stop)
-            await self._hit("executor.ran")
+            await self._hit("executor.ran", job)
             if done.ended is Ended.COMMITTED:
                 return await self._committed(job, done, claim_id, started)
             vouched += done.ended is Ended.NOT_EXECUTED
@@ -165,9 +165,9 @@ class Runner:
             duration_ms=self._clock.now_ms() - started,
         )  # fmt: skip
 
-    async def _hit(self, name: str) -> None:
+    async def _hit(self, name: str, job: Job) -> None:
         if self.failpoints is not None:
-            await self.failpoints.hit(name)
+            await self.failpoints.hit(name, job.call.call_id)
 
 
 def never() -> Attempt:

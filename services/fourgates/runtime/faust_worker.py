@@ -13,15 +13,16 @@ from dataclasses import dataclass, field
 import structlog
 import uvloop
 
-from fourgates.contract.ports import Publisher, Stage
+from fourgates.contract.ports import Failpoints, Publisher, Stage
 from fourgates.contract.seals import RecordOpener
 from fourgates.contract.topology import TOPOLOGY
 from fourgates.runtime.clock import SystemClock
+from fourgates.runtime.failpoints import FailingGroup
 from fourgates.runtime.faust_app import FaustGroup, StageApp, StageWorker
 from fourgates.runtime.health import Health, HealthServer
 from fourgates.runtime.intake import OnUnforeseen, RecordHandler
 from fourgates.runtime.kafka import KafkaBus
-from fourgates.runtime.membership import Membership, patiently
+from fourgates.runtime.membership import Group, Membership, patiently
 from fourgates.runtime.topics import await_broker, check_topics
 from fourgates.runtime.watchdog import watch
 from fourgates.runtime.worker_settings import WorkerSettings
@@ -43,6 +44,7 @@ class Work:
     """Names this process in its records."""
     on_unforeseen: OnUnforeseen
     settings: WorkerSettings = field(default_factory=WorkerSettings)
+    failpoints: Failpoints | None = None
 
 
 def run_worker(work: Work) -> int:
@@ -67,7 +69,9 @@ class _Process:
             work.stage, work.opener, work.publisher, SystemClock(), work.producer, work.on_unforeseen, self._metrics
         )
         self._app = StageApp(work.settings.group or work.stage.name, work.bus.bootstrap, work.settings, loop)
-        group = FaustGroup(self._app, work.stage.reads)
+        group: Group = FaustGroup(self._app, work.stage.reads)
+        if work.failpoints is not None:
+            group = FailingGroup(group, work.failpoints, work.stage.name)
         self._membership = Membership(work.stage, handler, work.bus, group, work.settings, self._health)
         self._membership.failed = self.fail
         self._faults: list[BaseException] = []
