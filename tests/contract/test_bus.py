@@ -134,6 +134,20 @@ async def test_a_follower_of_some_partitions_sees_no_others(bus: Bus) -> None:
     await following.close()
 
 
+async def test_a_follower_is_spared_what_it_does_not_want_and_misses_nothing_else(bus: Bus) -> None:
+    seen: list[Envelope] = []
+    following = await bus.log.follow(CALLS_LEDGER, seen.append, wanted=lambda kind, call_id: kind != LedgerKind.REPLAYED)
+    await bus.publisher.publish(entry(0))
+    kept = dataclasses.replace(entry(1), kind=LedgerKind.FINISHED)
+    await bus.publisher.publish(kept)
+    await bus.append(CALLS_LEDGER, b"a" * 64, b"no record at all")
+    last = await bus.publisher.publish(entry(2))
+    await within(following.reached(last.partition, last.offset))
+    assert [e.record.event_id for e in seen] == [kept.event_id]
+    assert bus.skipped("malformed_avro") == 1
+    await following.close()
+
+
 async def test_following_from_the_end_sees_only_what_comes(bus: Bus) -> None:
     seen: list[Envelope] = []
     await bus.publisher.publish(entry(0))

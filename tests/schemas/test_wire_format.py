@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from fourgates.contract.avro import HEADER_BYTES, MAX_RECORD_BYTES, fingerprint_id
 from fourgates.contract.avro_schema import schema_of, text_of
 from fourgates.contract.errors import Poison
-from fourgates.contract.events import RECORDS, Record
-from fourgates.contract.topology import BY_RECORD, CALLS_LEDGER, EFFECTS
+from fourgates.contract.events import RECORDS, ApprovalEvent, Control, LedgerEntry, Record
+from fourgates.contract.topology import BY_RECORD, CALLS_LEDGER, CONTROLS, EFFECTS
 from support.records import codec, instances_of, plain_of, wire_value
 from support.samples import REQUESTED, SEALED
 
@@ -96,3 +96,24 @@ def test_any_bytes_decode_to_a_record_or_are_poison(noise: bytes) -> None:
     except Poison:
         return
     assert codec().decode("calls.requested", wire_value(record)) == record
+
+
+@given(data=st.data())
+@some
+def test_glance_sees_kind_and_call_of_what_begins_with_them_and_nothing_of_the_rest(data: st.DataObject) -> None:
+    record: Any = data.draw(st.one_of(instances_of(LedgerEntry), instances_of(ApprovalEvent)))
+    topic, value = codec().encode(record)
+    assert codec().glance(topic, value) == (record.kind.value, record.call_id)
+    assert codec().glance(topic, value[: data.draw(st.integers(0, HEADER_BYTES))]) is None
+    topic, value = codec().encode(REQUESTED)
+    assert codec().glance(topic, value) == (REQUESTED.kind.value, REQUESTED.call_id)
+
+
+@pytest.mark.parametrize("value", [None, b"", b"\x01" + bytes(9), bytes(9), b"\x00\x00\x00\x00\x07" + bytes(40)])
+def test_glance_at_what_is_no_record_sees_nothing(value: bytes | None) -> None:
+    assert codec().glance(CALLS_LEDGER, value) is None
+
+
+def test_glance_at_a_record_without_a_call_sees_nothing() -> None:
+    control = next(r for _, r in SEALED if isinstance(r, Control))
+    assert codec().glance(CONTROLS, wire_value(control)) is None

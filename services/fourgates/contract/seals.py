@@ -24,7 +24,7 @@ from .events import RUN_SUBJECT, ApprovalKind, Control, ControlKind, LedgerKind,
 from .ids import length_prefixed
 from .partition import partition_of
 from .parts import Call, Gate, Risk, Seal, Verdict
-from .ports import Envelope, Received, Signer, Verifier
+from .ports import Envelope, Received, Signer, Verifier, Wanted
 from .topology import (
     APPROVALS,
     AUDIT_WATERMARKS,
@@ -116,6 +116,11 @@ class RecordOpener:
 
     def __init__(self, codec: AvroCodec, verifier: Verifier) -> None:
         self._codec, self._verifier = codec, verifier
+
+    def unwanted(self, received: Received, wanted: Wanted) -> bool:
+        """Whether the record says of itself, unproved, what the reader leaves out."""
+        glance = self._codec.glance(received.position.topic, received.value)
+        return glance is not None and not wanted(*glance)
 
     def open(self, received: Received) -> Envelope:
         """The envelope, or Poison with the reason. A host's request is opened unproven: its key is in its grant."""

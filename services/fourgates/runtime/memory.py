@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fourgates.contract.errors import Poison, Transient
 from fourgates.contract.events import Record
 from fourgates.contract.partition import partition_of
-from fourgates.contract.ports import Clock, Envelope, Position, Received, Sink
+from fourgates.contract.ports import Clock, Envelope, Position, Received, Sink, Wanted
 from fourgates.contract.seals import RecordOpener, RecordWriter
 from fourgates.contract.topology import BY_NAME, TOPOLOGY
 from fourgates.runtime.metrics import Metrics
@@ -89,13 +89,15 @@ class MemoryBus:
         self._watchers[topic].append(watcher)
         return lambda: self._watchers[topic].remove(watcher) if watcher in self._watchers[topic] else None
 
-    async def follow(self, topic: str, sink: Sink, partitions: Iterable[int] | None = None) -> MemoryFollowing:
+    async def follow(
+        self, topic: str, sink: Sink, partitions: Iterable[int] | None = None, wanted: Wanted | None = None
+    ) -> MemoryFollowing:
         """Every valid record through `sink`, from the beginning, and then as they come."""
-        return self._follow(topic, sink, partitions, from_end=False)
+        return self._follow(topic, sink, partitions, wanted, from_end=False)
 
     async def follow_from_end(self, topic: str, sink: Sink, partitions: Iterable[int] | None = None) -> MemoryFollowing:
         """Every valid record that comes from now on through `sink`."""
-        return self._follow(topic, sink, partitions, from_end=True)
+        return self._follow(topic, sink, partitions, None, from_end=True)
 
     async def read_at(self, position: Position) -> Envelope:
         log = self._logs[position.topic][position.partition]
@@ -103,11 +105,15 @@ class MemoryBus:
             raise Transient(f"nothing lies at {position}")
         return self._opener.open(log[position.offset])
 
-    def _follow(self, topic: str, sink: Sink, partitions: Iterable[int] | None, *, from_end: bool) -> MemoryFollowing:
+    def _follow(
+        self, topic: str, sink: Sink, partitions: Iterable[int] | None, wanted: Wanted | None, *, from_end: bool
+    ) -> MemoryFollowing:
         numbers = range(BY_NAME[topic].partitions) if partitions is None else tuple(partitions)
         following = MemoryFollowing(self, topic, numbers)
 
         def tell(received: Received) -> None:
+            if wanted is not None and self._opener.unwanted(received, wanted):
+                return
             if (envelope := self._open(received)) is not None:
                 sink(envelope)
 

@@ -9,7 +9,7 @@ from types import TracebackType
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from fourgates.contract.errors import Poison, Transient
-from fourgates.contract.ports import Envelope, Position, Received, Sink
+from fourgates.contract.ports import Envelope, Position, Received, Sink, Wanted
 from fourgates.contract.seals import RecordOpener, RecordWriter
 from fourgates.contract.topology import BY_NAME
 from fourgates.runtime.kafka.client import bounded, plain_consumer, received_of, start_consumer, stop_consumer
@@ -67,13 +67,15 @@ class KafkaBus:
         """A publisher of one writer's records."""
         return KafkaPublisher(self.raw, writer)
 
-    async def follow(self, topic: str, sink: Sink, partitions: Iterable[int] | None = None) -> KafkaFollowing:
+    async def follow(
+        self, topic: str, sink: Sink, partitions: Iterable[int] | None = None, wanted: Wanted | None = None
+    ) -> KafkaFollowing:
         """See the Log port."""
-        return await self._follow(topic, sink, partitions, from_end=False)
+        return await self._follow(topic, sink, partitions, wanted, from_end=False)
 
     async def follow_from_end(self, topic: str, sink: Sink, partitions: Iterable[int] | None = None) -> KafkaFollowing:
         """Every valid record that is appended after this returned."""
-        return await self._follow(topic, sink, partitions, from_end=True)
+        return await self._follow(topic, sink, partitions, None, from_end=True)
 
     async def read_at(self, position: Position) -> Envelope:
         """See the Log port."""
@@ -150,7 +152,9 @@ class KafkaBus:
             self._reader = reader
         return self._reader
 
-    async def _follow(self, topic: str, sink: Sink, partitions: Iterable[int] | None, *, from_end: bool) -> KafkaFollowing:
+    async def _follow(
+        self, topic: str, sink: Sink, partitions: Iterable[int] | None, wanted: Wanted | None, *, from_end: bool
+    ) -> KafkaFollowing:
         numbers = range(BY_NAME[topic].partitions) if partitions is None else partitions
         tps = [TopicPartition(topic, number) for number in numbers]
         consumer = plain_consumer(self.bootstrap, fetch_bytes=_FOLLOW_BYTES)
@@ -165,6 +169,8 @@ class KafkaBus:
             raise
 
         def accept(received: Received) -> None:
+            if wanted is not None and self._opener.unwanted(received, wanted):
+                return
             if (envelope := self._open(received)) is not None:
                 sink(envelope)
 
