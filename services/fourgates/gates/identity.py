@@ -87,6 +87,8 @@ class ProvenToken:
     principal: Principal
     from_ms: int
     until_ms: int
+    signed_in_ms: int | None = None
+    """When the person last proved who they are (`auth_time`); None where the token does not say."""
 
     def at(self, at_ms: int) -> Principal | Refusal:
         """The principal, where the token was valid at `at_ms` (the record's append time)."""
@@ -158,7 +160,7 @@ def _read(claims: Mapping[str, Any], audience: str) -> ProvenToken | Refusal:
         if exp is None:
             return _refused("missing_claim_exp")
         starts = [_time(claims, name) or 0 for name in ("nbf", "iat")]
-        return ProvenToken(principal_of(claims), from_ms=max(starts), until_ms=exp)
+        return ProvenToken(principal_of(claims), max(starts), exp, signed_in_ms=_time(claims, "auth_time"))
     except ValueError as fault:
         return _refused(str(fault))
 

@@ -46,7 +46,7 @@ class DevIssuer:
         now = (self._now_ms() if now_ms is None else now_ms) / 1000
         claims: dict[str, Any] = {
             "iss": self.name, "aud": audience, "sub": subject, "tenant": tenant, "groups": list(groups),
-            "iat": now, "nbf": now, "exp": now + ttl_s,
+            "iat": now, "nbf": now, "exp": now + ttl_s, "auth_time": now,
         }  # fmt: skip
         if agent:
             claims["act"] = {"sub": agent}
