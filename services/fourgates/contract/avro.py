@@ -8,6 +8,7 @@ import struct
 import typing
 from collections.abc import Callable
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any, Protocol
 
 import fastavro
@@ -90,10 +91,15 @@ def to_dict(cls: Any) -> Callable[[Any], dict[str, Any]]:
     """The function that turns an instance of `cls` into a plain dict."""
     if cls in _TO_DICT:
         return _TO_DICT[cls]
-    fields = [(f.name, _encoder(hints_of(cls)[f.name])) for f in dataclasses.fields(cls)]
+    names = [field.name for field in dataclasses.fields(cls)]
+    take = attrgetter(*names) if len(names) > 1 else lambda value: (getattr(value, names[0]),)
+    inner = [(name, encode) for name in names if (encode := _encoder(hints_of(cls)[name])) is not None]
 
     def convert(value: Any) -> dict[str, Any]:
-        return {name: getattr(value, name) if enc is None else enc(getattr(value, name)) for name, enc in fields}
+        made = dict(zip(names, take(value), strict=True))
+        for name, encode in inner:
+            made[name] = encode(made[name])
+        return made
 
     return _TO_DICT.setdefault(cls, convert)
 
