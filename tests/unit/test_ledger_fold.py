@@ -8,10 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fourgates.contract.codes import Code
 from fourgates.contract.events import ALL_ATTEMPTS, LedgerEntry, LedgerKind
+from fourgates.contract.partition import partition_of
 from fourgates.contract.parts import CallRef
 from fourgates.contract.ports import Envelope, Position
-from fourgates.gates.ledger import OPEN, CallState, LedgerFold, OutcomeKind, Phase, conflicts, fold_entry
+from fourgates.gates.call_state import identity_of
+from fourgates.gates.call_states import CallStates
+from fourgates.gates.ledger import OPEN, CallState, LedgerFold, Outcome, OutcomeKind, Phase, conflicts, fold_entry
 from support.shared import shared_module
 
 K = LedgerKind
@@ -131,9 +135,43 @@ def test_the_index_folds_each_offset_once_and_forgets_old_reads() -> None:
     assert not put(entry(K.FINISHED, outcome="committed"), 0, 0)
     assert index.state("call", 1_000).phase is Phase.FINAL
     assert index.state("call", 600_000).phase is Phase.OPEN
-    other = LedgerEntry(event_id="e", producer="p", kind=K.CLAIMED, call_id="other", about=ABOUT, claim_id="x")
-    assert put(other, 1, 700_000)
+    beside = next(name for n in range(1_000) if partition_of((name := f"other-{n}").encode(), 12) == partition_of(b"call", 12))
+    other = LedgerEntry(event_id="e", producer="p", kind=K.CLAIMED, call_id=beside, about=ABOUT, claim_id="x")
+    assert put(other, 1, 1_300_000)
     assert len(index) == 1
+
+
+def test_a_read_is_remembered_by_the_time_of_its_own_partition() -> None:
+    """E1: a partition that was folded up to today does not make one that is still at yesterday forget; the order is no matter."""
+    index = LedgerFold()
+    read = entry(K.FINISHED, outcome="committed")
+    elsewhere = next(name for n in range(1_000) if partition_of((name := f"far-{n}").encode(), 12) != partition_of(b"call", 12))
+    later = LedgerEntry(event_id="e", producer="p", kind=K.FINISHED, call_id=elsewhere, about=ABOUT, outcome="committed")
+    assert index.apply(Envelope(read, Position("calls.ledger", 0, 0), 0, "executor")).counted
+    assert index.apply(Envelope(later, Position("calls.ledger", 1, 0), 86_400_000, "executor")).counted
+    assert not index.apply(Envelope(read, Position("calls.ledger", 0, 1), 599_999, "executor")).counted
+    assert index.apply(Envelope(read, Position("calls.ledger", 0, 2), 600_000, "executor")).counted
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_a_packed_call_says_what_the_whole_one_says(data: st.DataObject) -> None:
+    """E1, E2: outcome, code, time, whether it is a read and which call it was outlast the packing; no id meets another's."""
+    states = CallStates()
+    whole: dict[str, CallState] = {}
+    ids = st.sampled_from(["a", "0" * 64, "0" * 63 + "1", "f" * 64, "F" * 64, " " * 64])
+    for _ in range(data.draw(st.integers(1, 6))):
+        call_id, read = data.draw(ids), data.draw(st.booleans())
+        kind, code = data.draw(st.sampled_from(list(OutcomeKind))), data.draw(st.sampled_from(["", *Code]))
+        state = CallState(
+            phase=Phase.FINAL, outcome=Outcome(kind, code), final_ms=data.draw(st.integers(0, 2**43)), read=read,
+            identity=identity_of(data.draw(st.text()), "d"),
+        )  # fmt: skip
+        if (before := whole.get(call_id)) is None or before.read == read:  # a call does not turn from a read into a write
+            states.put(call_id, state)
+            whole[call_id] = state
+    assert {call_id: states.get(call_id) for call_id in whole} == whole
+    assert len(states) == len(whole)
 
 
 CLAIMS = st.sampled_from(["x", "y"])

@@ -8,77 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from datetime import timedelta
-from enum import StrEnum
 
 from fourgates.contract.codes import Code, ends_call
 from fourgates.contract.events import ALL_ATTEMPTS, LedgerEntry, LedgerKind
 from fourgates.contract.parts import CallRef
 from fourgates.contract.ports import Envelope
 
-READ_MEMORY = timedelta(minutes=10)
-"""How long a read's first answer is remembered, in broker time; asked again later it is read afresh."""
-_READ_MEMORY_MS = int(READ_MEMORY / timedelta(milliseconds=1))
+from .call_state import OPEN, READ_MEMORY, CallState, Outcome, OutcomeKind, Phase, identity_of
+from .call_states import CallStates
+
+__all__ = [
+    "OPEN", "READ_MEMORY", "CallState", "Change", "LedgerFold", "Outcome", "OutcomeKind", "Phase", "conflicts", "fold_entry",
+]  # fmt: skip
 _SAYS_NOTHING = frozenset({LedgerKind.PENDING, LedgerKind.REPLAYED, LedgerKind.BARRIER})
-
-
-class Phase(StrEnum):
-    OPEN = "open"
-    CLAIMED = "claimed"
-    IN_DOUBT = "in_doubt"
-    FINAL = "final"
-
-
-class OutcomeKind(StrEnum):
-    COMMITTED = "committed"
-    FAILED = "failed"
-    REFUSED = "refused"
-    CANCELLED = "cancelled"
-    NOT_APPLIED = "not_applied"
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a call ended; `code` as the entry says, empty for the outcome's own."""
-
-    kind: OutcomeKind
-    code: str = ""
-
-    @property
-    def without_effect(self) -> bool:
-        return self.kind is not OutcomeKind.COMMITTED
-
-
-@dataclass(frozen=True, slots=True)
-class CallState:
-    """What the entries so far say about one call."""
-
-    phase: Phase = Phase.OPEN
-    claim_id: str = ""
-    fence: int = -1
-    """Offset of the last Claimed that won; stays when the call opens again."""
-    attempts: frozenset[str] = frozenset()
-    stop: bool = False
-    """A cancel came after the claim: a request to stop; it makes a later Released final."""
-    outcome: Outcome | None = None
-    final_ms: int = 0
-    read: bool = False
-    used: frozenset[str] = frozenset()
-    """Claim ids that were seen; each is used once."""
-    identity: tuple[str, str] = ("", "")
-    """(tool, args_digest) of the first entry that counted; another value under the same key is a conflict."""
-
-    def forgotten(self, now_ms: int) -> bool:
-        """True for a read's answer past its ten minutes: the call is as good as new."""
-        return self.read and self.phase is Phase.FINAL and now_ms - self.final_ms >= _READ_MEMORY_MS
-
-
-OPEN = CallState()
 
 
 def conflicts(state: CallState, tool: str, args_digest: str) -> bool:
     """Same key, other tool or arguments than the call that the ledger knows under it."""
-    return state.identity != ("", "") and state.identity != (tool, args_digest)
+    return bool(state.identity) and state.identity != identity_of(tool, args_digest)
 
 
 def fold_entry(state: CallState, entry: LedgerEntry, offset: int, time_ms: int) -> CallState:
@@ -159,9 +106,9 @@ def _final(state: CallState, entry: LedgerEntry, kind: OutcomeKind, time_ms: int
 
 
 def _known(state: CallState, about: CallRef | None) -> CallState:
-    if about is None or state.identity != ("", ""):
+    if about is None or state.identity:
         return state
-    return replace(state, identity=(about.tool, about.args_digest))
+    return replace(state, identity=identity_of(about.tool, about.args_digest))
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,26 +128,23 @@ class LedgerFold:
     """The states of all calls of some ledger partitions, kept by reading each partition once, in order."""
 
     def __init__(self, watch: Callable[[Envelope, Change], None] | None = None) -> None:
-        self._states: dict[str, CallState] = {}
+        self._states = CallStates()
         self._next: dict[int, int] = {}
         self._watch = watch
-        self._reads: dict[str, int] = {}
 
     def apply(self, envelope: Envelope) -> Change:
         """Folds one entry; an offset below the next expected one was folded before and is left alone."""
         entry, where = envelope.record, envelope.position
-        before = self._states.get(entry.call_id, OPEN)
+        before = self._states.get(entry.call_id)
         if where.offset < self._next.get(where.partition, 0):
             return Change(before, before, seen_before=True)
         self._next[where.partition] = where.offset + 1
-        self._forget_reads(envelope.time_ms)
+        self._states.forget_reads(entry.call_id, envelope.time_ms)
         if before.forgotten(envelope.time_ms):
             before = OPEN
         after = fold_entry(before, entry, where.offset, envelope.time_ms)
         if after != before:
-            self._states[entry.call_id] = after
-            if after.read:
-                self._reads[entry.call_id] = after.final_ms
+            self._states.put(entry.call_id, after)
         change = Change(before, after)
         if self._watch is not None:
             self._watch(envelope, change)
@@ -208,25 +152,16 @@ class LedgerFold:
 
     def state(self, call_id: str, now_ms: int | None = None) -> CallState:
         """The call's state; with `now_ms` a read past its ten minutes is open again."""
-        state = self._states.get(call_id, OPEN)
+        state = self._states.get(call_id)
         return OPEN if now_ms is not None and state.forgotten(now_ms) else state
 
     def next_offset(self, partition: int) -> int:
         """The first offset of the partition that is not folded yet."""
         return self._next.get(partition, 0)
 
-    def items(self) -> Iterator[tuple[str, CallState]]:
-        return iter(self._states.items())
+    def items(self) -> Iterator[tuple[int, CallState]]:
+        """Every call that is remembered, by number, for comparing one memory with another."""
+        return self._states.items()
 
     def __len__(self) -> int:
         return len(self._states)
-
-    def _forget_reads(self, now_ms: int) -> None:
-        """Reads leave the index after their ten minutes, oldest first, so that it holds writes only."""
-        while self._reads:
-            call_id, final_ms = next(iter(self._reads.items()))
-            if now_ms - final_ms < _READ_MEMORY_MS:
-                return
-            del self._reads[call_id]
-            if (state := self._states.get(call_id)) is not None and state.forgotten(now_ms):
-                del self._states[call_id]
