@@ -59,14 +59,15 @@ async def test_a_held_process_goes_on_when_the_test_says_so(tmp_path: Path) -> N
 async def test_a_process_is_killed_or_stopped_at_the_point(tmp_path: Path, word: str) -> None:
     """E5: not one instruction later."""
     (tmp_path / "executor.ran@").write_text(word)
-    child = subprocess.Popen([sys.executable, "-c", _CHILD, str(tmp_path)], stdout=subprocess.PIPE)
+    child = await asyncio.create_subprocess_exec(sys.executable, "-c", _CHILD, str(tmp_path), stdout=subprocess.PIPE)
     try:
         if word == "stop":
             await eventually(lambda: Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
             child.send_signal(signal.SIGCONT)
-        said, _ = await asyncio.to_thread(child.communicate, timeout=20)
+        said, _ = await asyncio.wait_for(child.communicate(), 20)
     finally:
-        child.kill()
+        if child.returncode is None:
+            child.kill()
     assert (child.returncode, said) == ((-signal.SIGKILL, b"") if word == "kill" else (0, b"went on\n"))
 
 
