@@ -315,3 +315,23 @@ def test_one_gate_cannot_seal_for_another() -> None:
 def test_every_field_of_the_sample_call_is_of_its_declared_type() -> None:
     """The alterations above mean something only where no field of the sample is empty."""
     assert set(hints_of(Call)) == {f.name for f in dataclasses.fields(Call) if getattr(CALL, f.name) not in ("", (), None)}
+
+
+def test_a_seal_is_found_without_decoding_what_it_covers() -> None:
+    """P6, L2: the same yes as by decoding, and no yes at all where anything is out of place."""
+    opener = RecordOpener(codec(), Secrets())
+    for writer, record in SEALED:
+        received = sealed(writer, record)
+        key_id, body = opener.sealed_body(received)
+        assert key_id == f"{writer}:1"
+        assert received.value is not None and body == received.value[5:]
+        elsewhere = Position(received.position.topic, received.position.partition + 1, 0)
+        for wrong in (
+            dataclasses.replace(received, position=elsewhere),
+            dataclasses.replace(received, value=None),
+            dataclasses.replace(received, value=b"\0garbage"),
+            dataclasses.replace(received, value=received.value[:-1] + bytes([received.value[-1] ^ 1])),
+            dataclasses.replace(received, value=received.value[:9] + b"\1" + received.value[10:]),
+            dataclasses.replace(received, value=wire_value(record)),
+        ):
+            assert opener.sealed_body(wrong) == ("", b"")
