@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import functools
+import sqlite3
 import sys
 import threading
+from contextlib import closing
 from typing import Any
 
 import pytest
 
-from fourgates.catalog import invoke
+from fourgates.catalog import Stopped, Stopping, ToolError, invoke
+from support.eventually import eventually
 
 
 async def add_later(a: int, b: int) -> int:
@@ -63,7 +66,7 @@ async def test_a_stuck_thread_holds_up_neither_its_caller_nor_others() -> None:
         release.set()
 
 
-@pytest.mark.parametrize("wrong", [ValueError("x"), KeyError("k"), asyncio.CancelledError()])
+@pytest.mark.parametrize("wrong", [ValueError("x"), KeyError("k")])
 async def test_what_the_function_raises_is_raised(wrong: BaseException) -> None:
     """R7"""
 
@@ -74,7 +77,7 @@ async def test_what_the_function_raises_is_raised(wrong: BaseException) -> None:
         await invoke(fails, timeout=5)
 
 
-async def test_a_function_cannot_end_the_process() -> None:
+async def test_a_function_can_end_neither_the_process_nor_the_work_of_its_caller() -> None:
     """R7"""
 
     async def leaves() -> None:
@@ -83,7 +86,13 @@ async def test_a_function_cannot_end_the_process() -> None:
     def stops() -> None:
         raise StopIteration
 
-    for function in (leaves, stops, sys.exit):
+    async def gives_up() -> None:
+        raise asyncio.CancelledError
+
+    def gives_up_too() -> None:
+        raise asyncio.CancelledError
+
+    for function in (leaves, stops, sys.exit, gives_up, gives_up_too):
         with pytest.raises(RuntimeError):
             await invoke(function, timeout=5)
 
@@ -93,3 +102,142 @@ async def test_context_reaches_the_thread() -> None:
     trace: contextvars.ContextVar[str] = contextvars.ContextVar("trace")
     trace.set("abc")
     assert await invoke(trace.get, timeout=5) == "abc"
+
+
+class Context:
+    def __init__(self) -> None:
+        self.stopping = Stopping()
+
+
+async def stopped(function: Any, *args: Any) -> Any:
+    """Calls it and asks it to stop as soon as it runs."""
+    wish = asyncio.Event()
+    asyncio.get_running_loop().call_later(0.02, wish.set)
+    return await invoke(function, *args, timeout=5, stop=wish)
+
+
+async def test_a_thread_that_is_asked_to_stop_says_how_it_ended() -> None:
+    """E7"""
+
+    def waits(ctx: Context) -> str:
+        return "nothing was done" if ctx.stopping.wait(5) else "done"
+
+    def declares(ctx: Context) -> None:
+        ctx.stopping.wait(5)
+        raise ToolError("stopped", "It was stopped.", not_executed=True)
+
+    assert await stopped(waits, Context()) == "nothing was done"
+    assert await invoke(waits, Context(), timeout=0.02) == "nothing was done"
+    with pytest.raises(ToolError, match="stopped"):
+        await stopped(declares, Context())
+
+
+async def test_what_breaks_because_it_was_stopped_is_told_as_stopped() -> None:
+    """E7"""
+
+    def checks(ctx: Context) -> None:
+        while True:
+            ctx.stopping.check()
+            ctx.stopping.wait(0.01)
+
+    with pytest.raises(Stopped):
+        await stopped(checks, Context())
+    with pytest.raises(TimeoutError):
+        await invoke(checks, Context(), timeout=0.02)
+
+
+async def test_a_thread_that_does_not_listen_is_abandoned_and_told_so() -> None:
+    """E7"""
+    release, left = threading.Event(), threading.Event()
+
+    def deaf(ctx: Context) -> str:
+        release.wait()
+        left.set()
+        return "too late"
+
+    try:
+        began = asyncio.get_running_loop().time()
+        with pytest.raises(Stopped):
+            await stopped(deaf, Context())
+        assert asyncio.get_running_loop().time() - began < 2
+    finally:
+        release.set()
+    assert await asyncio.to_thread(left.wait, 5)
+
+
+async def test_a_coroutine_that_refuses_to_end_is_abandoned() -> None:
+    """E7"""
+    refuses = asyncio.Event()
+
+    async def deaf() -> None:
+        while not refuses.is_set():
+            try:
+                await asyncio.wait_for(refuses.wait(), 5)
+            except asyncio.CancelledError:
+                continue
+
+    try:
+        with pytest.raises(TimeoutError):
+            await invoke(deaf, timeout=0.02)
+    finally:
+        refuses.set()
+
+
+async def test_who_is_gone_himself_leaves_nothing_running() -> None:
+    """E7"""
+    ended, asked = asyncio.Event(), threading.Event()
+
+    async def slow() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    def threaded(ctx: Context) -> None:
+        if ctx.stopping.wait(5):
+            asked.set()
+
+    for call in (asyncio.create_task(invoke(slow, timeout=5)), asyncio.create_task(invoke(threaded, Context(), timeout=5))):
+        await asyncio.sleep(0.01)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+    await asyncio.wait_for(ended.wait(), 5)
+    assert await asyncio.to_thread(asked.wait, 5)
+
+
+async def test_nothing_starts_when_there_is_no_time_left() -> None:
+    """E8"""
+    entered: list[int] = []
+    with pytest.raises(TimeoutError):
+        await invoke(entered.append, 1, timeout=0)
+    assert entered == []
+
+
+async def test_a_database_cursor_is_interrupted() -> None:
+    """E7"""
+
+    def counts(ctx: Context) -> None:
+        with closing(sqlite3.connect(":memory:", check_same_thread=False)) as db, ctx.stopping.calling(db.interrupt):
+            db.execute("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n").fetchall()
+
+    context = Context()
+    with pytest.raises(TimeoutError):
+        await invoke(counts, context, timeout=0.05)
+    await eventually(lambda: asyncio.sleep(0, not any(t.name == "tool:counts" for t in threading.enumerate())), 5)
+
+
+def test_the_wish_is_told_to_who_comes_late_and_a_broken_end_does_not_keep_it_from_others() -> None:
+    """E7"""
+    stopping, told = Stopping(60.0), []
+
+    def breaks() -> None:
+        raise OSError("gone")
+
+    with stopping.calling(breaks), stopping.calling(lambda: told.append("first")):
+        stopping.request()
+        stopping.request()
+    with stopping.calling(lambda: told.append("late")):
+        assert stopping.requested
+    assert told == ["first", "late"]
+    assert 59 < stopping.seconds_left() <= 60

@@ -5,13 +5,16 @@ from .catalog import Catalog
 from .check import Finding, check_catalog
 from .export import export_anthropic, export_mcp, export_openai
 from .formats import WorkspacePath
+from .lifecycle import close_tools, start_tools
 from .loading import load_catalog
 from .lookups import once
 from .outcome import Committed, NotExecuted, Preview, Probed, ProbeVerdict, ToolError, ToolErrorKind
+from .stopping import Stopped, Stopping
 from .tool import Effect, OnBreach, OnDuplicate, OutputLimit, Rule, Tool, ToolContext
 
 __all__ = [
     "Catalog", "Committed", "Effect", "Finding", "NotExecuted", "OnBreach", "OnDuplicate", "OutputLimit", "Preview",
-    "ProbeVerdict", "Probed", "Rule", "Tool", "ToolContext", "ToolError", "ToolErrorKind", "WorkspacePath", "check_catalog",
-    "export_anthropic", "export_mcp", "export_openai", "invoke", "load_catalog", "once",
+    "ProbeVerdict", "Probed", "Rule", "Stopped", "Stopping", "Tool", "ToolContext", "ToolError", "ToolErrorKind",
+    "WorkspacePath", "check_catalog", "close_tools", "export_anthropic", "export_mcp", "export_openai", "invoke",
+    "load_catalog", "once", "start_tools",
 ]  # fmt: skip

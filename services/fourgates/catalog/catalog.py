@@ -48,25 +48,43 @@ class Catalog:
 
         def register(function: Function) -> Function:
             own_name = name or function.__name__
-            model = _argument_model(function, own_name)
-            fields: dict[str, Any] = {
-                "name": own_name,
-                "description": (description or inspect.getdoc(function) or "").strip(),
-                "risk": _risk(own_name, risk),
-                "schema": model.model_json_schema(),
-                "model": model,
-                "run": function,
-                "timeout": timedelta(seconds=timeout),
-                "facts_timeout": timedelta(seconds=facts_timeout),
-                "origins": {argument: frozenset(allowed) for argument, allowed in (origins or {}).items()},
-            }
-            if odd := sorted(contract.keys() - _CONTRACT_FIELDS):
-                allowed_words = ", ".join(sorted(_CONTRACT_FIELDS))
-                raise ConfigurationError(f"tool {own_name!r}: a contract has no {', '.join(odd)}; it may have {allowed_words}")
-            self.add(Tool(**fields, **contract))
+            self.register(
+                function, name=own_name, description=description or inspect.getdoc(function) or "",
+                arguments=_argument_model(function, own_name), risk=risk, timeout=timeout, facts_timeout=facts_timeout,
+                origins=origins, **contract,
+            )  # fmt: skip
             return function
 
         return register
+
+    def register(
+        self,
+        run: Callable[..., Any],
+        *,
+        name: str,
+        description: str,
+        arguments: type[BaseModel] | Mapping[str, Any],
+        risk: Risk | str,
+        timeout: float,
+        facts_timeout: float = 2.0,
+        origins: Mapping[str, set[str] | frozenset[str]] | None = None,
+        **contract: Any,
+    ) -> None:
+        """Registers `run(args, ctx)`, such as an HttpTool or a CommandTool, under the same contract as a function.
+
+        `arguments` is a strict pydantic model, or a JSON Schema where there is none (`args` is then a dict). Raises
+        ConfigurationError as `tool` does.
+        """
+        if odd := sorted(contract.keys() - _CONTRACT_FIELDS):
+            allowed_words = ", ".join(sorted(_CONTRACT_FIELDS))
+            raise ConfigurationError(f"tool {name!r}: a contract has no {', '.join(odd)}; it may have {allowed_words}")
+        model = None if isinstance(arguments, Mapping) else arguments
+        self.add(Tool(
+            name=name, description=description.strip(), risk=_risk(name, risk),
+            schema=arguments if isinstance(arguments, Mapping) else arguments.model_json_schema(), model=model, run=run,
+            timeout=timedelta(seconds=timeout), facts_timeout=timedelta(seconds=facts_timeout),
+            origins={argument: frozenset(allowed) for argument, allowed in (origins or {}).items()}, **contract,
+        ))  # fmt: skip
 
     def add(self, tool: Tool) -> None:
         """Registers a tool that was built otherwise (HTTP, MCP, command). Same refusals."""

@@ -28,6 +28,8 @@ class NotExecuted:
     """A sentence that a model may read."""
     retryable: bool = False
     """Whether asking again later may help."""
+    retry_after_s: float | None = None
+    """How long the downstream asks to be left alone, in seconds."""
 
 
 class ToolErrorKind(StrEnum):
@@ -39,16 +41,26 @@ class ToolErrorKind(StrEnum):
     """Later perhaps: unavailable."""
     TERMINAL = "terminal"
     """tool_failed."""
+    DISABLED = "disabled"
+    """The tool is not what was accepted: tool_disabled, until its operator accepts it."""
 
 
 class ToolError(Exception):
     """A declared error. For a write it counts as `nothing happened` only where `not_executed` is True, else as doubt."""
 
     def __init__(
-        self, reason: str, sentence: str, kind: ToolErrorKind = ToolErrorKind.TERMINAL, *, not_executed: bool = False
+        self,
+        reason: str,
+        sentence: str,
+        kind: ToolErrorKind = ToolErrorKind.TERMINAL,
+        *,
+        not_executed: bool = False,
+        retry_after_s: float | None = None,
     ) -> None:
         super().__init__(f"{reason}: {sentence}")
         self.reason, self.sentence, self.kind, self.not_executed = reason, sentence, kind, not_executed
+        self.retry_after_s = retry_after_s
+        """How long the downstream asks to be left alone, in seconds; looked at for transient errors."""
 
 
 @dataclass(frozen=True, slots=True)

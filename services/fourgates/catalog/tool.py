@@ -18,6 +18,7 @@ from fourgates.contract.parts import Principal, Risk
 from fourgates.contract.topology import EFFECT_WINDOW
 
 from .keywords import deciding
+from .stopping import Stopping
 
 
 class OnDuplicate(StrEnum):
@@ -79,6 +80,8 @@ class ToolContext:
     precondition: Mapping[str, Any] = field(default_factory=dict)
     """The facts that the rules were checked on, for optimistic versions."""
     attempt: int = 1
+    stopping: Stopping = field(default_factory=Stopping)
+    """The wish that this attempt ends, for tools that run in a thread, and how many seconds are left of it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 from fourgates.catalog import Committed, NotExecuted, Probed, ProbeVerdict, Tool, ToolContext, ToolError, ToolErrorKind
 from fourgates.catalog.calling import invoke
+from fourgates.catalog.stopping import Stopped
 from fourgates.contract.codes import Code
 
 
@@ -31,37 +32,30 @@ class Attempt:
     reason: str = ""
     sentence: str = ""
     retryable: bool = False
+    retry_after_s: float | None = None
+    """How long the downstream asks to be left alone."""
 
 
 _KINDS = {
     ToolErrorKind.INVALID: Code.INVALID_ARGUMENTS,
     ToolErrorKind.TRANSIENT: Code.UNAVAILABLE,
     ToolErrorKind.TERMINAL: Code.TOOL_FAILED,
+    ToolErrorKind.DISABLED: Code.TOOL_DISABLED,
 }
 
 
 async def run_tool(tool: Tool, landed: Any, context: ToolContext, timeout: float, stop: asyncio.Event | None) -> Attempt:
     """One attempt, at most `timeout` seconds, ended early where `stop` is set. Never raises for what a tool does."""
-    running = asyncio.ensure_future(invoke(tool.run, landed, context, timeout=timeout))
-    stopping = asyncio.ensure_future(stop.wait()) if stop is not None else None
     try:
-        await asyncio.wait({running, stopping} if stopping else {running}, return_when=asyncio.FIRST_COMPLETED)
-        if not running.done():
-            running.cancel()
-            await asyncio.wait({running})
-        if running.cancelled():
-            return _unfinished(tool, Code.CANCELLED, "cancelled")
-        return _answered(tool, running.result())
+        return _answered(tool, await invoke(tool.run, landed, context, timeout=timeout, stop=stop))
+    except Stopped:
+        return _unfinished(tool, Code.CANCELLED, "cancelled")
     except TimeoutError:
         return _unfinished(tool, Code.TIMEOUT, "timeout")
     except ToolError as declared:
         return _declared(tool, declared)
     except Exception as undeclared:
         return _unfinished(tool, Code.INTERNAL, f"undeclared_{type(undeclared).__name__}")
-    finally:
-        if stopping is not None:
-            stopping.cancel()
-        running.cancel()
 
 
 def _answered(tool: Tool, answer: Any) -> Attempt:
@@ -69,7 +63,10 @@ def _answered(tool: Tool, answer: Any) -> Attempt:
         return Attempt(Ended.COMMITTED, answer.content, dict(answer.state_change))
     if isinstance(answer, NotExecuted):
         code = Code.UNAVAILABLE if answer.retryable else Code.TOOL_FAILED
-        return Attempt(Ended.NOT_EXECUTED, code=code, reason=answer.reason, sentence=answer.sentence, retryable=answer.retryable)
+        return Attempt(
+            Ended.NOT_EXECUTED, code=code, reason=answer.reason, sentence=answer.sentence, retryable=answer.retryable,
+            retry_after_s=answer.retry_after_s,
+        )  # fmt: skip
     if tool.writes:  # a write that does not say Committed has said nothing
         return _unfinished(tool, Code.INTERNAL, "undeclared_result")
     return Attempt(Ended.COMMITTED, answer, {})
@@ -78,7 +75,10 @@ def _answered(tool: Tool, answer: Any) -> Attempt:
 def _declared(tool: Tool, error: ToolError) -> Attempt:
     ended = Ended.NOT_EXECUTED if error.not_executed or not tool.writes else Ended.LOST
     transient = error.kind is ToolErrorKind.TRANSIENT
-    return Attempt(ended, code=_KINDS[error.kind], reason=error.reason, sentence=error.sentence, retryable=transient)
+    return Attempt(
+        ended, code=_KINDS[error.kind], reason=error.reason, sentence=error.sentence, retryable=transient,
+        retry_after_s=error.retry_after_s,
+    )  # fmt: skip
 
 
 def _unfinished(tool: Tool, code: Code, reason: str) -> Attempt:

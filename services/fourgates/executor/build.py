@@ -50,5 +50,5 @@ def build(
     runner.failpoints = ports.failpoints
     recovery = Recovery(index, effects, ports.publisher, ports.clock, settings)
     recovery.words, recovery.boxes, recovery.look = words, boxes, preflight
-    parts = Parts(index, effects, audit, controls, preflight, runner, recovery, words)
+    parts = Parts(catalog, index, effects, audit, controls, preflight, runner, recovery, words)
     return ExecutorStage(parts, ports.verifier, ports.clock, settings)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from fourgates.catalog import OnDuplicate, Tool
+from fourgates.catalog import Catalog, OnDuplicate, Tool, close_tools, start_tools
 from fourgates.contract import ids
 from fourgates.contract.codes import CODES, Code
 from fourgates.contract.errors import Poison
@@ -38,6 +38,7 @@ _log = structlog.get_logger("fourgates.executor")
 class Parts:
     """What the stage is made of; `build` puts it together."""
 
+    catalog: Catalog
     index: LedgerIndex
     effects: EffectsView
     audit: AuditGate
@@ -61,6 +62,7 @@ class ExecutorStage(BaseStage):
         self._releaser: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
+        await start_tools(self._p.catalog)
         await self._p.effects.start()
         await self._p.audit.start()
         await self._p.controls.start()
@@ -82,6 +84,7 @@ class ExecutorStage(BaseStage):
         self._p.audit.forget()
 
     async def close(self) -> None:
+        await close_tools(self._p.catalog)
         await self._p.effects.close()
         await self._p.audit.close()
         await self._p.controls.close()
