@@ -2,6 +2,7 @@
 PY := .venv/bin/python
 READY := .venv/.ready
 COMPOSE_GO := github.com/compose-spec/compose-go/v2/cmd@v2.16.2
+TEST_PROCESSES := 3# the tests on Kafka mostly wait: three keep two cores busy
 
 .PHONY: help system check test demo up bench evidence evidence-gates schemas clean
 
@@ -26,7 +27,7 @@ check: $(READY) ## format, lint, types, import contracts, topology = README = co
 	$(PY) -m pytest -q tests/architecture tests/schemas
 
 test: $(READY) ## everything that must pass, real Kafka and ClickHouse's engine included
-	FOURGATES_TEST_KAFKA=required $(PY) -m pytest -q
+	FOURGATES_TEST_KAFKA=required $(PY) -m pytest -q -n $(TEST_PROCESSES) --dist loadgroup --no-loadscope-reorder
 
 demo: $(READY) ## the whole story, scene by scene; figures in build/demo.json
 	FOURGATES_KAFKA_LIBS=build/kafka-libs .venv/bin/fourgates demo

@@ -1,7 +1,8 @@
-"""One real broker for the whole session, started when the first test asks for it."""
+"""One real broker for each test process, started when its first test asks for it; and who runs what where there are several."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -9,19 +10,51 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from fourgates.runtime.local_broker import LocalBroker, kafka_available
+from fourgates.runtime.local_broker import LocalBroker, fetch_kafka, kafka_available
 from fourgates.runtime.topics import create_topics
 from support.kafka import finish, fresh_topics, no_topics
 from support.kafka_world import KafkaWorld
 
-LIBS = Path(__file__).resolve().parents[1] / "build" / "kafka-libs"
+TESTS = Path(__file__).resolve().parent
+LIBS = TESTS.parent / "build" / "kafka-libs"
+MUST_RUN = "required"
+"""What FOURGATES_TEST_KAFKA says in `make test`: without a broker the tests on Kafka fail; else they skip."""
+LONGEST_FIRST = ("faults", "stories on Kafka", "integration/test_faust_worker.py", "integration/test_cli_on_kafka.py", "browser",
+                 "corpora/test_retail.py", "integration", "contract", "corpora")  # fmt: skip
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before the first of several processes starts, what all of them would fetch."""
+    if config.getoption("numprocesses", None) and kafka_available(LIBS) is None:
+        asyncio.run(fetch_kafka(LIBS))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With `-n`, a file's tests stay together, for the sake of what they share, and so do all stories on their one pipeline.
+
+    The longest come first, so that no process ends long after the others.
+    """
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(_together(item)))
+    items.sort(key=lambda item: _rank(_together(item)))
+
+
+def _together(item: pytest.Item) -> str:
+    file = item.path.relative_to(TESTS)
+    if file.parts[0] == "pipeline" and item.get_closest_marker("kafka"):
+        return "stories on Kafka"
+    return file.as_posix()
+
+
+def _rank(group: str) -> int:
+    return next((place for place, start in enumerate(LONGEST_FIRST) if group.startswith(start)), len(LONGEST_FIRST))
 
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
     """The session's broker with all topics. Tests that kill or freeze a broker take `fragile`."""
     if (reason := kafka_available(LIBS)) is not None:
-        if os.environ.get("CI") == "true":
+        if os.environ.get("CI") == "true" or os.environ.get("FOURGATES_TEST_KAFKA") == MUST_RUN:
             pytest.fail(f"the tests on Kafka must run here: {reason}")
         pytest.skip(reason)
     broker = LocalBroker(tmp_path_factory.mktemp("kafka"), libs=LIBS)

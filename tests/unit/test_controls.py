@@ -60,7 +60,11 @@ def test_the_last_said_word_on_a_subject_counts(subject: str, code: Code) -> Non
     assert said(ControlKind.DISABLE, subject, 30).code() is code
 
 
-@pytest.mark.parametrize("subject", ["tool:look", "agent:other-bot", "tenant:acme2", run_subject("acme", ids.new_run_id())])
+@pytest.mark.parametrize(
+    "subject",
+    ["tool:look", "agent:other-bot", "tenant:acme2", run_subject("acme", ids.new_run_id())],
+    ids=["tool", "agent", "tenant", "run"],
+)
 def test_what_is_about_others_does_not_matter(subject: str) -> None:
     """C4"""
     assert Said()(ControlKind.DISABLE, subject, 10).code() is None

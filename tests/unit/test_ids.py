@@ -75,6 +75,7 @@ def test_new_run_id_is_of_now_and_never_the_same() -> None:
     "text",
     ["", "run-1", str(uuid.UUID(int=0, version=4)), ids.new_run_id(1).upper().replace("0", "A"), ids.new_run_id(1)[:-1],
      ids.new_run_id(1).replace("-", ""), "{" + ids.new_run_id(1)[1:-1] + "}"],
+    ids=["none", "a word", "another version", "capitals", "short", "without dashes", "in braces"],
 )  # fmt: skip
 def test_other_text_is_no_run_id(text: str) -> None:
     with pytest.raises(ValueError):

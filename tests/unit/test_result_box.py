@@ -46,7 +46,7 @@ def test_two_boxes_of_the_same_content_differ() -> None:
         {"ciphertext": b""},
         {"ciphertext": b"x" * 40},
     ],
-    ids=str,
+    ids=["time and sum", "model", "bytes", "odd keys", "object", "cycle", "lone surrogate"],
 )
 def test_an_altered_box_does_not_open(change: dict[str, Any]) -> None:
     """P6"""

@@ -235,7 +235,11 @@ async def test_a_call_of_a_run_beyond_the_horizon_is_refused() -> None:
     assert isinstance(await judge(request(), settings=short), LedgerEntry)
 
 
-@pytest.mark.parametrize("run_id", ["run-1", "", "6f1f7c5e-7a4b-4c0e-9a55-2f0f6a3c9b11", ids.new_run_id(NOW_MS + 600_000)])
+@pytest.mark.parametrize(
+    "run_id",
+    ["run-1", "", "6f1f7c5e-7a4b-4c0e-9a55-2f0f6a3c9b11", ids.new_run_id(NOW_MS + 600_000)],
+    ids=["a word", "none", "random", "of the future"],
+)
 async def test_a_run_id_without_an_honest_time_is_refused(run_id: str) -> None:
     """E1: by it the horizon is judged; one of the future would outlive the memory of its calls."""
     await refused(request(run_id=run_id), Code.INVALID_ARGUMENTS, "run_id")
@@ -378,6 +382,7 @@ def control(kind: ControlKind, subject: str, said_ms: int = 1) -> Control:
         (ControlKind.DISABLE, f"tenant:{ANNA.tenant}", Code.PERMISSION_DENIED, "tenant_disabled"),
         (ControlKind.STOP, f"run:{ANNA.tenant}/{RUN_ID}", Code.RUN_STOPPED, "run_stopped"),
     ],
+    ids=["tool", "agent", "tenant", "run"],
 )
 async def test_what_is_switched_off_is_refused(kind: ControlKind, subject: str, code: Code, reason: str) -> None:
     """C4, S6: until it is switched on again; a cancel passes at all times."""
