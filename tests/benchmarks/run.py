@@ -15,6 +15,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "benchmarks"), str(ROO
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition  # noqa: E402 - after the path is set
 from gates_bench import gates, print_gates  # noqa: E402
+from index_bench import measured as index  # noqa: E402
 from measuring import IN_FLIGHT, measure, rss_mb  # noqa: E402
 
 from fourgates.contract.topology import CALL_PARTITIONS  # noqa: E402
@@ -138,6 +139,7 @@ def main() -> int:
     found = asyncio.run(bench(tuple(chosen.in_flight), libs))
     found["gates"] = gates()
     print_gates(found["gates"])
+    found["index"] = index(ROOT / "build" / "bench-index.json")
     chosen.json.parent.mkdir(parents=True, exist_ok=True)
     chosen.json.write_text(json.dumps(found, indent=1) + "\n")
     top = str(max(chosen.in_flight))
