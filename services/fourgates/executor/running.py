@@ -83,13 +83,16 @@ class Runner:
     async def write(self, job: Job, claim: OpenClaim) -> LedgerEntry:
         """A claimed write: its last word, or InDoubt where neither sending again nor the probe could tell."""
         claim_id, started, attempts, vouched = claim.entry.claim_id, self._clock.now_ms(), 0, 0
-        done, barred = Attempt(Ended.NOT_EXECUTED), None
+        done, barred = _NOT_SENT, None
         while self._may_send(job.call, claim):
             if (barred := job.barred()) is not None:
                 break
             attempts += 1
             attempt_id = ids.random_id()
             await self._publisher.publish(self._words.attempted(job.call, claim_id, attempt_id, "holder"))
+            if not self._may_send(job.call, claim):  # the acknowledgement may have come later than the lease's end
+                done, vouched = _NOT_SENT, vouched + 1
+                break
             await self._hit("executor.attempted", job)
             timeout = max(0.0, min(job.tool.timeout.total_seconds(), job.ends - self._clock.monotonic()))
             context = self.context(job, claim.fence, timeout, attempts)
@@ -134,7 +137,7 @@ class Runner:
     def _nothing_ran(self, job: Job, done: Attempt, claim_id: str, attempts: int, started: int) -> LedgerEntry:
         """Every attempt asserted that nothing happened: released where asking again may help, else failed."""
         call, cause = job.call, job.cause
-        if attempts == 0 or self._index.state(call.call_id).stop:
+        if self._index.state(call.call_id).stop:
             return self._words.released(call, cause, claim_id, attempts)
         if not CODES[done.code].final:
             told = Refusal(done.code, done.reason, sentence=done.sentence)
@@ -168,6 +171,10 @@ class Runner:
     async def _hit(self, name: str, job: Job) -> None:
         if self.failpoints is not None:
             await self.failpoints.hit(name, job.call.call_id)
+
+
+_NOT_SENT = Attempt(Ended.NOT_EXECUTED, code=Code.UNAVAILABLE, reason="claim_over")
+"""The claim, its lease or the caller's wish ended before the tool was sent for: whoever waits is told, and may ask again."""
 
 
 def never() -> Attempt:
