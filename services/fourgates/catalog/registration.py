@@ -192,6 +192,9 @@ def _functions(tool: Tool) -> Iterator[Complaint]:
         if function is not None and not _takes_two(function):
             second = "ctx" if what in ("run", "probe") else "principal"
             yield f"{what} must be callable as {what}(args, {second}): it would fail at its first call"
+        own = getattr(function, "complaints", None)
+        if callable(own):  # what is called knows best what of the contract it cannot keep
+            yield from own(tool)
 
 
 def _takes_two(function: Callable[..., Any]) -> bool:
