@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 IN_FLIGHT = (1, 16, 128, 512)
 SECONDS = 8.0
 WARM_UP = 2.0
 
 
-async def measure(one: Callable[[int], Awaitable[None]], in_flight: int, seconds: float = SECONDS) -> dict[str, float]:
-    """Runs `one(n)` with so many at a time; counts what ends after the warm-up. Milliseconds and per second."""
+async def measure(
+    one: Callable[[int], Awaitable[None]], in_flight: int, seconds: float = SECONDS, pids: Mapping[str, int] | None = None
+) -> dict[str, Any]:
+    """Runs `one(n)` with so many at a time; counts what ends after the warm-up. Milliseconds and per second.
+
+    With `pids` also `cpu_ms`: {process: milliseconds of processor time that each call cost it}, over the same seconds.
+    """
+    watching = asyncio.create_task(_spent_between(pids or {}, WARM_UP, seconds))
     latencies: list[float] = []
     begun = time.perf_counter()
     start, end, n = begun + WARM_UP, begun + WARM_UP + seconds, 0
@@ -28,7 +36,23 @@ async def measure(one: Callable[[int], Awaitable[None]], in_flight: int, seconds
                 latencies.append((now - at) * 1000)
 
     await asyncio.gather(*(keep() for _ in range(in_flight)))
-    return summary(latencies, seconds)
+    figures: dict[str, Any] = summary(latencies, seconds)
+    if pids and latencies:
+        figures["cpu_ms"] = {process: round(ms / len(latencies), 3) for process, ms in (await watching).items()}
+    return figures
+
+
+async def _spent_between(pids: Mapping[str, int], start: float, seconds: float) -> dict[str, float]:
+    await asyncio.sleep(start)
+    before = {process: cpu_ms(pid) for process, pid in pids.items()}
+    await asyncio.sleep(seconds)
+    return {process: cpu_ms(pid) - before[process] for process, pid in pids.items()}
+
+
+def cpu_ms(pid: int) -> float:
+    """Processor time that a process has used so far, in user and kernel, in milliseconds."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) * 1000 / os.sysconf("SC_CLK_TCK")
 
 
 def summary(latencies: list[float], seconds: float) -> dict[str, float]:

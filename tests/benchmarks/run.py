@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -84,8 +86,8 @@ async def relay(bootstrap: str, folder: Path, levels: tuple[int, ...]) -> dict[s
     return found
 
 
-async def pipeline(world: KafkaWorld, kind: str, levels: tuple[int, ...]) -> dict[str, Any]:
-    """Reads or claimed writes through every gate, from the SDK and back."""
+async def pipeline(world: KafkaWorld, kind: str, levels: tuple[int, ...], pids: Mapping[str, int]) -> dict[str, Any]:
+    """Reads or claimed writes through every gate, from the SDK and back; and where the processor's time of a call goes."""
     found: dict[str, Any] = {}
     orders = iter(range(1, 10**9))
     for level in levels:
@@ -98,15 +100,18 @@ async def pipeline(world: KafkaWorld, kind: str, levels: tuple[int, ...]) -> dic
             if answer.code.value != "ok":
                 raise RuntimeError(f"{kind} was answered with {answer.code.value} ({answer.reason})")
 
-        found[str(level)] = await measure(one, level)
+        found[str(level)] = await measure(one, level, pids=pids)
         say("read" if kind == "get" else "write", level, found[str(level)])
     return found
 
 
-def say(what: str, level: int, figures: dict[str, float]) -> None:
-    """One line a figure, as it comes."""
+def say(what: str, level: int, figures: dict[str, Any]) -> None:
+    """A line a figure, as it comes; of the pipeline also what each process spent on a call."""
     print(f"{what:>6} {level:>4} in flight  {figures['per_s']:>8.1f}/s  p50 {figures['p50_ms']:>7.2f} ms  "
           f"p95 {figures['p95_ms']:>7.2f} ms  p99 {figures['p99_ms']:>7.2f} ms", flush=True)  # fmt: skip
+    if spent := figures.get("cpu_ms"):
+        parts = ", ".join(f"{process} {ms:.2f}" for process, ms in sorted(spent.items(), key=lambda each: -each[1]))
+        print(f"       processor time a call {sum(spent.values()):.1f} ms: {parts}", flush=True)
 
 
 async def bench(levels: tuple[int, ...], libs: Path) -> dict[str, Any]:
@@ -118,8 +123,10 @@ async def bench(levels: tuple[int, ...], libs: Path) -> dict[str, Any]:
             world = KafkaWorld(broker.bootstrap, folder, "support.bench_tools:catalog", DEFAULTS)
             await world.start()
             try:
-                reads = await pipeline(world, "get", levels)
-                writes = await pipeline(world, "put", levels)
+                pids = {process: watched.pid for process, watched in world.supervisor.watched.items() if watched.pid}
+                pids |= {"client": os.getpid()} | ({"broker": broker.pid} if broker.pid else {})
+                reads = await pipeline(world, "get", levels, pids)
+                writes = await pipeline(world, "put", levels, pids)
                 memory = {process: rss_mb(watched.pid) for process, watched in world.supervisor.watched.items() if watched.pid}
             finally:
                 await world.stop()
