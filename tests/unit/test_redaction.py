@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fourgates.contract.errors import ConfigurationError
-from fourgates.gates import redaction
-from fourgates.gates.redaction import Redacted, Redactor, has_placeholder, prove
+from fourgates.gates import redaction_matcher
+from fourgates.gates.redaction import Redacted, Redactor
+from fourgates.gates.redaction_marks import has_placeholder
 from fourgates.gates.redaction_patterns import PATTERNS, PERSONAL, SECRETS, Pattern
+from fourgates.gates.redaction_proof import prove
 
 KEY = b"a placeholder key for tests"
 PLACEHOLDER = re.compile(r"\[redacted:[a-z_]+:[0-9a-f]{6}\]")
@@ -189,14 +191,14 @@ def test_other_text_is_no_placeholder(arguments: object) -> None:
 def test_redaction_proves_itself_and_refuses_to_start_where_a_form_finds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """R3"""
     prove()
-    monkeypatch.setattr(redaction._Matcher, "spans", lambda self, text: [])
+    monkeypatch.setattr(redaction_matcher.Matcher, "spans", lambda self, text: [])
     with pytest.raises(ConfigurationError, match="out of order"):
         prove()
 
 
 def test_hints_that_ran_out_of_memory_do_not_hide_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     """R3"""
-    matcher = redaction._Matcher(frozenset(SECRETS))
+    matcher = redaction_matcher.Matcher(frozenset(SECRETS))
 
     class Exhausted:
         def Match(self, text: str) -> None:

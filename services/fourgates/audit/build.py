@@ -20,7 +20,7 @@ from fourgates.catalog import Catalog
 from fourgates.contract.errors import ConfigurationError
 from fourgates.contract.ports import Clock, Publisher
 from fourgates.contract.seals import RecordOpener
-from fourgates.gates.redaction import prove
+from fourgates.gates.redaction_proof import prove
 
 __all__ = ["build_query_door", "build_rows", "build_sink", "open_store"]
 

@@ -9,7 +9,7 @@ from fourgates.catalog import Tool
 from fourgates.catalog.keywords import step
 from fourgates.contract.codes import Code
 from fourgates.contract.parts import Fault
-from fourgates.gates.redaction import has_placeholder
+from fourgates.gates.redaction_marks import has_placeholder
 from fourgates.gates.refusal import Refusal
 
 REASON = "redacted_value"

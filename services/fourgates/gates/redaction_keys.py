@@ -5,9 +5,12 @@ from __future__ import annotations
 ALNUM, WORD, HEX, URL, BASE64 = "0-9A-Za-z", "0-9A-Za-z_-", "0-9a-fA-F", "0-9A-Za-z_.=~-", "0-9A-Za-z+/=_-"
 
 PREFIXED: tuple[tuple[str, str, int], ...] = (
+    # Beginnings that end in `_` or `-` are found in capitals as well.
     # (beginnings, the characters after them, at least how many of those). No boundary before a beginning is asked for: what an
     # invisible character had kept apart is glued together once it is gone.
     ("AKIA ASIA ABIA ACCA", "0-9A-Z", 16),  # AWS access key ids
+    ("ABSK", BASE64, 100),  # AWS Bedrock
+    ("bedrock-api-key-", BASE64, 20),
     ("AIza", WORD, 35),  # Google API keys
     ("ya29.", URL, 20),  # Google OAuth access tokens
     ("GOCSPX-", WORD, 20),  # Google OAuth client secrets
@@ -15,7 +18,7 @@ PREFIXED: tuple[tuple[str, str, int], ...] = (
     ("github_pat_", WORD, 22),
     ("glpat- glptt- glrt- glcbt- gldt- glft- glsoat- glagent- glimt- gloas- glffct-", URL, 18),  # GitLab
     ("GR1348941", WORD, 20),
-    ("xoxa- xoxb- xoxe- xoxo- xoxp- xoxr- xoxs- xoxc- xoxd- xoxe.xoxb- xoxe.xoxp- xapp-", "0-9A-Za-z%-", 10),  # Slack
+    ("xoxa- xoxb- xoxe- xoxo- xoxp- xoxr- xoxs- xoxc- xoxd- xoxe.xoxb- xoxe.xoxp- xapp-", "0-9A-Za-z%-", 7),  # Slack
     ("hooks.slack.com/services/ hooks.slack.com/workflows/ hooks.slack.com/triggers/", "0-9A-Za-z+/", 20),
     ("discord.com/api/webhooks/ discordapp.com/api/webhooks/", "0-9A-Za-z_/-", 30),
     ("sk_live_ sk_test_ sk_prod_ rk_live_ rk_test_ rk_prod_", ALNUM, 10),  # Stripe
@@ -35,13 +38,12 @@ PREFIXED: tuple[tuple[str, str, int], ...] = (
     ("dapi", HEX, 32),  # Databricks
     ("shpat_ shpca_ shppa_ shpss_ shptka_", HEX, 32),  # Shopify
     ("sq0atp- sq0csp- sq0idp-", WORD, 20),  # Square
-    ("EAAA", WORD, 56),
     ("EAACEdEose0cBA EAAM EAAC", ALNUM, 80),  # Facebook
     ("ATATT3 ATCTT3", BASE64, 30),  # Atlassian
     ("ATBB", ALNUM, 28),  # Bitbucket
     ("lin_api_ lin_oauth_", ALNUM, 30),  # Linear
     ("ntn_", ALNUM, 40),  # Notion
-    ("PMAK-", "0-9a-f-", 50),  # Postman
+    ("PMAK-", "0-9a-fA-F-", 50),  # Postman
     ("NRAK- NRII- NRJS- NRBR-", WORD, 19),  # New Relic
     ("glsa_ glc_", BASE64, 30),  # Grafana
     ("hvs. hvb. hvr.", WORD, 24),  # Vault
@@ -76,6 +78,9 @@ PREFIXED: tuple[tuple[str, str, int], ...] = (
     ("sha256~", WORD, 43),  # OpenShift
     ("v1.0-", "0-9a-f-", 160),  # Cloudflare origin CA
     ("s-s4t2ud- s-s4t2af-", HEX, 60),  # 42
+    ("sm_aat_ sm_pat_ sm_sat_", ALNUM, 16),  # SettleMint
+    ("API-", "0-9A-Z", 26),  # Octopus Deploy
+    ("dnkey-", URL, 60),  # Defined Networking
     ("sgp_ slk_", "0-9A-Za-z_", 40),  # Sourcegraph
     ("AccountKey= accountkey= SharedAccessKey=", "0-9A-Za-z+/=", 20),  # Azure
 )

@@ -29,6 +29,17 @@ VAGUE_LEAST = 20
 ENDING = r"(?:[_.\-]?(?:value|val|text|str|string|b64|base64|plain|old|new|current|prod|dev|test|[0-9]{1,3}))?"
 """What may still follow such a name inside the name."""
 
+_QUOTED = r"\\*[\"']"
+NAME_HINTS = (
+    rf"(?i){_QUOTED}[^\"'\n]*(?:{LIKELY}|{VAGUE}){ENDING}{_QUOTED}",
+    rf"(?i)(?:{CERTAIN})",
+    r"(?i)cookie|authorization",
+)
+"""Where none of these occurs no member of a JSON text is named as a secret is."""
+PERSONAL_NAME_HINTS = {"phone": r"(?i)phone|mobile|cell|tel|fax", "iban": r"(?i)iban", "email": r"(?i)e[_.\- ]?mail",
+                       "card": r"(?i)card|cc[_.\- ]?num|pan|cvv|cvc|security[_.\- ]?code"}  # fmt: skip
+"""The same for each kind of personal data."""
+
 _ORDINARY = re.compile(
     r"(?:page|next|prev|previous|cursor|continuation|sync|delta|resume|scroll|skip)[_.\- ]?(?:page)?[_.\- ]?tokens?|"
     r"(?:public|primary|foreign|idempotency|partition|sort|cache|effect|object|routing|map|natural)[_.\- ]?keys?",

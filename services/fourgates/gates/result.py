@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import regex
 
 from fourgates.catalog.tool import OutputLimit
-from fourgates.gates.redaction import placeholder_around
+from fourgates.gates.redaction_marks import placeholder_around
 
 _CLUSTER = regex.compile(r"\X")
 # A grapheme certainly begins with one of these, unless what stands before it reaches over to it.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from fourgates.catalog import Catalog
 from fourgates.contract.ports import BlobStore, Clock, Log, Publisher
-from fourgates.gates.redaction import prove
+from fourgates.gates.redaction_proof import prove
 from fourgates.sanitizer.contents import Contents
 from fourgates.sanitizer.first_answers import FirstAnswers
 from fourgates.sanitizer.raw_results import RawResults

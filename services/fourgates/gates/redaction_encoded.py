@@ -1,0 +1,104 @@
+"""Views of a text in which a secret shows that its spelling hides: base64, percent encoding, a line break in its middle."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+
+import re2
+
+from fourgates.gates.redaction_matches import matches
+
+ENCODED_HINTS = (r"%[0-9A-Fa-f]{2}", r"[0-9A-Za-z+/_-]{20}", r"\\u[0-9A-Fa-f]{4}")
+"""Where none of these occurs there is nothing to undo. The second is every run that could be base64, and any long key."""
+
+_BASE64 = re2.compile(r"[0-9A-Za-z+/_-]{16,}(?:\n[0-9A-Za-z+/_-]+)*={0,2}")
+_TEXT = re.compile(r"[\t\n\r\x20-\x7e\u00a0-\uffff]+")
+_PERCENT = re2.compile(r"[^\s\"'<>%]*(?:%[0-9A-Fa-f]{2}[^\s\"'<>%]*)+")
+_ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
+_BREAK = re.compile(r"(?<=[0-9A-Za-z_\-+/=.])=?[ \t]*\\?\n[ \t]*(?=[0-9A-Za-z_\-+/=.])")
+
+
+class View:
+    """A text derived from another by leaving out or shortening parts, with the way back."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._starts: list[int] = []
+        self._raws: list[tuple[int, int]] = []
+        self._size = 0
+
+    def add(self, part: str, raw: int, end: int) -> None:
+        """The next part, which stands at raw to end in the original: of the same length there, or one character."""
+        self._parts.append(part)
+        self._starts.append(self._size)
+        self._raws.append((raw, end))
+        self._size += len(part)
+
+    @property
+    def text(self) -> str:
+        return "".join(self._parts)
+
+    def raw(self, at: int) -> int:
+        """The place in the original of the character at `at`."""
+        part = bisect_right(self._starts, at) - 1
+        return self._raws[part][0] + at - self._starts[part]
+
+    def raw_end(self, end: int) -> int:
+        """Where in the original ends what ends at `end` here."""
+        part = bisect_right(self._starts, end - 1) - 1
+        inside = end - self._starts[part]
+        return self._raws[part][1] if inside == len(self._parts[part]) else self._raws[part][0] + inside
+
+    def crosses(self, start: int, end: int) -> bool:
+        """Whether more than one part takes part."""
+        return bisect_right(self._starts, start) != bisect_right(self._starts, end - 1)
+
+
+def plain_base64(text: str) -> Iterator[tuple[int, int, str]]:
+    """(start, end, what it says) of each run of base64 that holds text."""
+    for run in matches(_BASE64, text):
+        bare = "".join(run.group(0).split()).rstrip("=").replace("-", "+").replace("_", "/")
+        if len(bare) % 4 == 1:
+            bare = bare[:-1]
+        try:
+            said = base64.b64decode(bare + "=" * (-len(bare) % 4)).decode()
+        except (binascii.Error, ValueError):
+            continue
+        if _TEXT.fullmatch(said):
+            yield *run.span(), said
+
+
+def unquoted(text: str) -> Iterator[View]:
+    """Each token with percent escapes, these undone. Bytes beyond ASCII stand as the Latin-1 characters of the same number."""
+    for token in matches(_PERCENT, text):
+        start, end = token.span()
+        view, last = View(), start
+        for escape in _ESCAPE.finditer(text, start, end):
+            if escape.start() > last:
+                view.add(text[last : escape.start()], last, escape.start())
+            view.add(chr(int(escape[1], 16)), escape.start(), escape.end())
+            last = escape.end()
+        if last < end:
+            view.add(text[last:end], last, end)
+        yield view
+
+
+def without_breaks(text: str) -> str:
+    """Roughly what `joined_lines` gives, and much quicker: what has no hint here has none there."""
+    return "".join([line.strip(" \t=\\") for line in text.split("\n")])
+
+
+def joined_lines(text: str) -> View | None:
+    """The text without the breaks that could stand inside a key; None where it has none."""
+    view, last = View(), 0
+    for gap in _BREAK.finditer(text):
+        view.add(text[last : gap.start()], last, gap.start())
+        last = gap.end()
+    if not last:
+        return None
+    view.add(text[last:], last, len(text))
+    return view

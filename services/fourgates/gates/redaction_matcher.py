@@ -1,0 +1,124 @@
+"""Where in a text the secrets stand: one pass over all hints, then only the exact forms that can occur."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import re2
+
+from fourgates.gates.redaction_encoded import ENCODED_HINTS, joined_lines, plain_base64, unquoted, without_breaks
+from fourgates.gates.redaction_marks import PLACEHOLDER, pieces
+from fourgates.gates.redaction_matches import matches
+from fourgates.gates.redaction_names import NAME_HINTS, PERSONAL_NAME_HINTS
+from fourgates.gates.redaction_patterns import PATTERNS, PERSONAL, SECRETS, Pattern
+
+Find: TypeAlias = tuple[int, int, str]
+"""Start, end, kind."""
+
+_HINT_MEMORY = 64 << 20
+_SHORTEST = 5
+"""No form is shorter than `pwd=x`."""
+_CANARY = "\x01"
+"""Ends every text that the hints are tried on: a set that ran out of memory says "nothing", and would miss this as well."""
+_KEYS = frozenset({"api_key", "jwt"})
+"""What gives itself away by its own form, and is therefore also found where a line break cuts it in two."""
+_ENCODINGS = 2
+"""So many encodings one inside the other are undone."""
+
+
+class Matcher:
+    """The patterns of some kinds. A text in which no hint occurs holds nothing."""
+
+    def __init__(self, kinds: frozenset[str]) -> None:
+        options = re2.Options()
+        options.max_mem = _HINT_MEMORY
+        options.log_errors = False
+        self.patterns: list[tuple[Pattern, Any]] = []
+        self._kinds = kinds
+        self._hints = re2.Set.SearchSet(options)
+        for pattern in PATTERNS:
+            if pattern.kind in kinds:
+                self._hints.Add(pattern.hint)
+                self.patterns.append((pattern, re2.compile(pattern.exact)))
+        for hint in (*ENCODED_HINTS, *NAME_HINTS, *(hint for kind, hint in PERSONAL_NAME_HINTS.items() if kind in kinds)):
+            self._hints.Add(hint)
+        self._canary = self._hints.Add(_CANARY)
+        self._hints.Compile()
+
+    def may_hold(self, text: str) -> bool:
+        """False where there is certainly nothing: no form, no telling name, no encoding. The quick way for most results."""
+        return len(text) >= _SHORTEST and self._hints.Match(text + _CANARY) != [self._canary]
+
+    def spans(self, text: str, encodings: int = _ENCODINGS) -> list[Find]:
+        """What has to go, in order, without overlaps; of overlapping finds the first kind in the list names the whole."""
+        if len(text) < _SHORTEST:
+            return []
+        hit = self._hit(PLACEHOLDER.sub("\n", text) if "[redacted:" in text else text)
+        found = self._exact(text, [index for index in hit if index < len(self.patterns)])
+        if encodings:
+            found += self._encoded(text, hit, encodings - 1)
+            if "\n" in text:
+                found += self._broken(text)
+        return _merged(found)
+
+    def _hit(self, text: str) -> list[int]:
+        """The hints that occur, in order; all of them where the set gave up."""
+        hit = sorted(self._hints.Match(text + _CANARY) or ())
+        return hit[:-1] if hit and hit[-1] == self._canary else list(range(self._canary))
+
+    def _exact(self, text: str, indices: Sequence[int]) -> list[Find]:
+        found = []
+        tried = [self.patterns[index] for index in indices]
+        for start, piece in pieces(text) if tried else ():
+            for pattern, exact in tried:
+                for match in matches(exact, piece):
+                    found += [(start + a, start + b, pattern.kind) for a, b in pattern.find(match) if b > a]
+        return found
+
+    def _encoded(self, text: str, hit: Sequence[int], encodings: int) -> list[Find]:
+        """What is seen only once an encoding is undone, as places in the text as it stands."""
+        found: list[Find] = []
+        first = len(self.patterns)
+        for start, piece in pieces(text) if first in hit or first + 1 in hit else ():
+            for view in unquoted(piece) if first in hit else ():
+                found += [(start + view.raw(a), start + view.raw_end(b), kind) for a, b, kind in self.spans(view.text, encodings)]
+            for a, b, plain in plain_base64(piece) if first + 1 in hit else ():
+                if inner := self.spans(plain, encodings):
+                    found.append((start + a, start + b, inner[0][2]))
+        return found
+
+    def _broken(self, text: str) -> list[Find]:
+        """Keys that a line break cuts in two."""
+        keys = matcher_of(_KEYS & self._kinds)
+        found: list[Find] = []
+        for start, piece in pieces(text):
+            if keys.has_form(without_breaks(piece)) and (whole := joined_lines(piece)) is not None:
+                inner = keys.spans(whole.text, 0)
+                found += [(start + whole.raw(a), start + whole.raw_end(b), kind) for a, b, kind in inner if whole.crosses(a, b)]
+        return found
+
+    def has_form(self, text: str) -> bool:
+        """Whether the hint of any form occurs."""
+        return any(index < len(self.patterns) for index in self._hit(text)[:1])
+
+
+def _merged(found: list[Find]) -> list[Find]:
+    merged: list[Find] = []
+    for a, b, kind in sorted(found, key=lambda find: (find[0], -find[1], _RANK[find[2]])):
+        if merged and a < merged[-1][1]:
+            start, end, named = merged[-1]
+            merged[-1] = start, max(b, end), min(kind, named, key=_RANK.__getitem__)
+        else:
+            merged.append((a, b, kind))
+    return merged
+
+
+_RANK = {kind: rank for rank, kind in enumerate((*SECRETS, *PERSONAL))}
+
+
+@lru_cache(maxsize=32)
+def matcher_of(kinds: frozenset[str]) -> Matcher:
+    """The matcher of these kinds; made once."""
+    return Matcher(kinds)

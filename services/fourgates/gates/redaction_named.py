@@ -1,0 +1,125 @@
+"""Secrets that are known by what stands beside them: names, headers, schemes, connection strings."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from fourgates.gates.redaction_kinds import Pattern, Span, filler, is_a_key, only_if
+from fourgates.gates.redaction_names import CERTAIN, ENDING, LIKELY, VAGUE, VAGUE_LEAST, is_harmless, is_ordinary, looks_secret
+
+
+def _is_basic(value: str) -> bool:
+    try:
+        return b":" in base64.b64decode(value + "=" * (-len(value) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return False
+
+
+def _certain(found: Any) -> Iterator[Span]:
+    start, end = _inside_quotes(found)
+    value = found.string[start:end]
+    if value and not is_harmless(value) and value.lower() != found.group(1).lower():
+        yield start, end
+
+
+def _whole_line(found: Any) -> Iterator[Span]:
+    """A passphrase may hold spaces; a type or a template in its place is none."""
+    line = found.group(2).strip()
+    if not is_harmless(line) and not is_harmless(line.split()[0].rstrip(",;")):
+        yield found.span(2)
+
+
+def _likely(found: Any) -> Iterator[Span]:
+    start, end = _inside_quotes(found)
+    least = VAGUE_LEAST if _IS_VAGUE.search(found.group(1)) else 8
+    value = found.string[start:end]
+    if len(value) >= least and looks_secret(value) and not is_harmless(value) and not is_ordinary(found.group(1)):
+        yield start, end
+
+
+def _inside_quotes(found: Any) -> Span:
+    """The value without its quotes, which stay, so that what was JSON or a config file still is one."""
+    start, end = found.span(2)
+    value = found.group(2)
+    opening = re.match(r"\\*[\"'`]", value)
+    if opening:
+        start += opening.end()
+        if (closing := re.search(r"\\*[\"'`]$", value)) and closing.start() >= opening.end():
+            end -= len(closing[0])
+    return start, end
+
+
+_IS_VAGUE = re.compile(rf"(?:{VAGUE})$", re.I)
+_QUOTE = r"\\*[\"'`]?"
+_IS = r"[ \t]*(?::=|=>|==?|:)[ \t]*"
+_VALUE = (
+    r"(\\*\"(?:[^\"\\\n]|\\[^\"\n])*\\*\"?|\\*'(?:[^'\\\n]|\\[^'\n])*\\*'?|`[^`\n]*`?"
+    r"|\$?\{[^{}\n]*\}|\{\{[^{}\n]*\}\}|[^\s\"'`,;&<>]+)"
+)
+_PHRASE = r"pass(?:[_ ]?(?:word|wd|phrase|code))|pwd"
+_DATABASES = (
+    r"postgres(?:ql)?|mysql|mariadb|mongodb|rediss?|amqps?|mssql|sqlserver|oracle|clickhouse|cassandra|neo4j|bolt|"
+    r"cockroachdb|snowflake"
+)
+_AUTHORIZATION = r"(?i)(?:proxy-)?authorization\\*[\"']?[ \t]*[:=][ \t]*\\*[\"']?"
+_SCHEMES = r"basic|bearer|digest|token|negotiate|ntlm|apikey|api-key|hawk|sharedkey|aws4-hmac-sha256"
+_NAMED = r"name\\*[\"']?[ \t]*[:=][ \t]*\\*[\"']?[a-z0-9_.\-]*"
+_PAIR = r"[A-Za-z][A-Za-z0-9 _]{1,40}=[^;\"'\n]*"
+
+NAMED: tuple[Pattern, ...] = (
+    Pattern("connection", rf"(?i)(?:{_DATABASES})[a-z0-9+]*://", rf"(?i)(?:jdbc:)?(?:{_DATABASES})[a-z0-9+]*://[^\s\"'<>`]+",
+            ("at ", "postgres", "://shop:4fA7bQ9c@db.example/shop", " .")),
+    Pattern("connection", r"(?i)jdbc:[a-z]", r"(?i)jdbc:[a-z][a-z0-9]*:[^\s\"'<>`]+",
+            ("at ", "jdbc:", "oracle:thin:shop/4fA7bQ9c@db.example", " .")),
+    Pattern("connection", r"://[^\s/\"'<>@:]*:[^\s/\"'<>]+@", r"(?i)[a-z][a-z0-9+.\-]*://[^\s/\"'<>@:`]*:[^\s/\"'<>`]+@[^\s\"'<>`]+",
+            ("at ", "https://", "shop:4fA7bQ9c@api.example/v1", " .")),
+    Pattern("connection", r"(?i)(?:password|pwd|accountkey|sharedaccesskey|sharedaccesssignature)\s*=",
+            rf"(?i)(?:{_PAIR};\s*)+(?:password|pwd|accountkey|sharedaccesskey|sharedaccesssignature)\s*=[^;\"'\n]+(?:;\s*{_PAIR})*;?",
+            ("", "Server=db.example;", "User Id=shop;Password=4fA7bQ9c", "")),
+    Pattern("authorization", r"(?i)authorization",
+            rf"{_AUTHORIZATION}((?:{_SCHEMES})[ \t]+[^\n\"'\\]+)",
+            ("Authorization: ", "Token ", "4fA7bQ9cZ2dK8eM3", "\n")),
+    Pattern("authorization", r"(?i)authorization", rf"{_AUTHORIZATION}([^\s\"'\\]{{8,}})",
+            ("Authorization: ", "4fA7bQ9c", "Z2dK8eM3", "\n"), only_if(looks_secret)),
+    Pattern("authorization", r"(?i)bearer[ \t]", r"(?i)bearer[ \t]+([0-9A-Za-z._~+/=\-]{8,})",
+            ("bearer ", "4fA7bQ9c", "Z2dK8eM3", " "), only_if(is_a_key)),
+    Pattern("authorization", r"(?i)basic[ \t]", r"(?i)basic[ \t]+([0-9A-Za-z+/=]{8,})",
+            ("basic ", "c2hvcDo0", "ZkE3YlE5Yw==", " "), only_if(_is_basic)),
+    Pattern("authorization", r"\bcurl\b",
+            r"\bcurl\b[^\n]*(?:\n[^\n]*){0,5}?\s(?:-u|--user)(?:=|\s{0,5})"
+            r"(\"[^\"\n]*:[^\"\n]*\"|'[^'\n]*:[^'\n]*'|\S+:\S+)",
+            ("curl -u '", "shop:4fA7", "bQ9c", "' x")),
+    Pattern("cookie", r"(?i)cookie", r"(?i)(?:set-)?cookies?2?\\*[\"']?[ \t]*:[ \t]*\\*[\"']?([^\s=;\"'\\]+=[^\n\"'\\]*)",
+            ("Set-Cookie: ", "sid=4fA7bQ9c; ", "Path=/", "\n")),
+    Pattern("cookie", r"(?i)cookie", r"(?i)--cookie(?:=|[ \t]+)[\"']?([^\s=;\"']+=[^\n\"']*)",
+            ("curl --cookie '", "sid=", "4fA7bQ9c", "' x")),
+    Pattern("cookie", r"_gitlab_session=", r"_gitlab_session=[0-9a-z]{32}", ("_gitlab_session=", "", filler("0-9a-f", 32), " ")),
+    Pattern("secret", rf"(?i)(?:{CERTAIN}){ENDING}{_QUOTE}\]?{_IS}", rf"(?i)({CERTAIN}){ENDING}{_QUOTE}\]?{_IS}{_VALUE}",
+            ("DB_PASSWORD=", "4fA7", "bQ9c", "\n"), _certain),
+    Pattern("secret", rf"(?i)(?:{CERTAIN}){ENDING}=",
+            rf"(?im)^[ \t]*(?:export[ \t]+)?[a-z0-9_.]*({CERTAIN}){ENDING}=([^\s\"'`]+)",
+            ("DB_PASSWORD=", "4fA7,", "bQ9c&d", "\n"), _certain),
+    Pattern("secret", rf"(?i)--[a-z0-9\-]*(?:{CERTAIN}){ENDING}[ \t]", rf"(?i)--[a-z0-9\-]*({CERTAIN}){ENDING}[ \t]+{_VALUE}",
+            ("login --password ", "4fA7", "bQ9c", "\n"), _certain),
+    Pattern("secret", rf"(?i)<[a-z0-9_.:\-]*(?:{CERTAIN})", rf"(?i)<[a-z0-9_.:\-]*({CERTAIN}){ENDING}(?:\s[^<>]*)?>([^<]+)",
+            ("<password>", "4fA7", "bQ9c", "</password>"), _certain),
+    Pattern("secret", rf"(?i){_NAMED}(?:{CERTAIN})", rf"(?i)name\\*[\"']?[ \t]*[:=][ \t]*\\*[\"']?[a-z0-9_.\-]*"
+            rf"({CERTAIN}){ENDING}\\*[\"']?[ \t]*[,\n]\s*\\*[\"']?value{_QUOTE}{_IS}{_VALUE}",
+            ("- name: DB_PASSWORD\n  value: ", "4fA7", "bQ9c", "\n"), _certain),
+    Pattern("secret", rf"(?i)(?:{_PHRASE})[ \t]*:[ \t]", rf"(?im)^[ \t*\-]*[a-z0-9_.\-]*({_PHRASE})[ \t]*:[ \t]+([^\n]+)$",
+            ("password: ", "correct horse ", "battery staple", "\n"), _whole_line),
+    Pattern("secret", r"(?i)(?:identified\s+by|password)\s+'", r"(?i)(?:identified\s+by|password)\s+'([^'\n]+)'",
+            ("ALTER ROLE x PASSWORD '", "4fA7", "bQ9c", "'")),
+    Pattern("secret", r"(?i)login[ \t]+\S+[ \t]+password[ \t]", r"(?i)login[ \t]+\S+[ \t]+password[ \t]+(\S+)",
+            ("machine x login y password ", "4fA7", "bQ9c", "\n")),
+    Pattern("secret", r"(?i)pass(?:word|code|phrase)[ \t]+(?:is|was)",
+            r"(?i)pass(?:word|code|phrase)[ \t]+(?:is|was)[ \t]*:?[ \t]+[\"'`]?([^\s\"'`,;]+)",
+            ("your password is ", "4fA7", "bQ9c", " ."), only_if(is_a_key)),
+    Pattern("secret", rf"(?i)(?:{LIKELY}|{VAGUE}){ENDING}{_QUOTE}\]?{_IS}",
+            rf"(?i)([a-z0-9_.\-]*(?:{LIKELY}|{VAGUE})){ENDING}{_QUOTE}\]?{_IS}{_VALUE}",
+            ("session_token: ", "4fA7bQ9c", "Z2dK8eM3", "\n"), _likely),
+)  # fmt: skip
