@@ -5,9 +5,10 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from functools import partial
 
+import httpx
 from starlette.applications import Starlette
 
-from fourgates.approval.service import ServicePorts, build_app
+from fourgates.approval.service import OpenIdSettings, ServicePorts, build_app
 from fourgates.assembly import producer_of
 from fourgates.cli.people import issue_approver, offered_users
 from fourgates.cli.serving import serving, telling_health
@@ -16,16 +17,19 @@ from fourgates.cli.world import Base
 from fourgates.gates.identity import TokenVerifier
 from fourgates.runtime.health import Health
 from fourgates.runtime.intake import FatalError
+from fourgates.runtime.openid import Client, OpenIdProvider
 
 
 async def run_approver(base: Base) -> None:
     """Until it is cancelled. Raises ConfigurationError, Transient, FatalError."""
     settings = base.settings
-    issuers, health = base.issuers(), Health()
-    async with base.bus() as bus, issuers.keeping:
+    issuers, health, http = base.issuers(), Health(), httpx.AsyncClient(timeout=10.0, trust_env=False)
+    openid = settings.service.openid
+    provider = provider_of(openid, http) if openid is not None else None
+    async with base.bus() as bus, issuers.keeping, http:
         ports = ServicePorts(
             log=bus, publisher=bus.publisher(base.writer("approver")), tokens=TokenVerifier(issuers.approvers),
-            seals=base.keyring.verifier(), clock=base.clock, producer=producer_of("approver"),
+            seals=base.keyring.verifier(), clock=base.clock, producer=producer_of("approver"), provider=provider,
         )  # fmt: skip
         app = _app(base, ports)
         async with telling_health(base, health), AsyncExitStack() as living:
@@ -38,6 +42,13 @@ async def run_approver(base: Base) -> None:
                 finally:
                     await living.aclose()  # first: it ends the pages' live streams, which the server would wait for
         raise FatalError(f"The approvals cannot be followed any more: {fault}")
+
+
+def provider_of(openid: OpenIdSettings, http: httpx.AsyncClient, client_id: str = "") -> OpenIdProvider:
+    """The provider, as the service's own client or as another, public one. Raises ConfigurationError."""
+    secret = openid.client_secret.get_secret_value() if openid.client_secret is not None and not client_id else ""
+    client = Client(client_id or openid.client_id, secret, openid.scopes, openid.algorithms, openid.extra)
+    return OpenIdProvider(openid.issuer, client, http)
 
 
 def _app(base: Base, ports: ServicePorts) -> Starlette:

@@ -5,6 +5,6 @@ Never clears a call, keeps a database, believes its own word before the log show
 """
 
 from .app import ServicePorts, build_app
-from .settings import DevelopmentUser, ServiceSettings
+from .settings import DevelopmentUser, OpenIdSettings, ServiceSettings
 
-__all__ = ["DevelopmentUser", "ServicePorts", "ServiceSettings", "build_app"]
+__all__ = ["DevelopmentUser", "OpenIdSettings", "ServicePorts", "ServiceSettings", "build_app"]

@@ -23,10 +23,12 @@ from fourgates.gates.approval import proven_by
 
 from .api import BODY_LIMITS, Api
 from .deciding import Deciding
+from .openid import CodeFlow, Provider
 from .pages import Pages
-from .rendering import HERE
+from .rendering import HERE, environment
 from .settings import ServiceSettings
 from .signin import Doorkeeper, Tokens
+from .signin_pages import SigninPages
 from .view import ApprovalView
 
 _HEADERS = {
@@ -56,6 +58,8 @@ class ServicePorts:
     seals: Verifier
     clock: Clock
     producer: str
+    provider: Provider | None = None
+    """The OpenID provider that people sign in at."""
 
 
 class BrowserGuard:
@@ -94,7 +98,10 @@ def build_app(ports: ServicePorts, settings: ServiceSettings, issue: Callable[[s
     `issue` makes a token for a development user's name; outside development there is none.
     """
     view = ApprovalView(ports.log, proven_by(ports.seals))
-    door = Doorkeeper(ports.tokens, ports.clock, settings.session_s, issue)
+    door = Doorkeeper(ports.tokens, ports.clock, settings.session_s, settings.recent_s, issue)
+    flow = CodeFlow(ports.provider, ports.clock, settings.recent_s) if ports.provider is not None else None
+    env = environment()
+    signin = SigninPages(door, flow, settings, env)
     deciding = Deciding(view, ports.publisher, ports.clock, ports.producer, settings.confirm_s)
 
     @asynccontextmanager
@@ -108,8 +115,9 @@ def build_app(ports: ServicePorts, settings: ServiceSettings, issue: Callable[[s
 
     return Starlette(
         routes=[
-            *Api(view, deciding, door, settings.history).routes(),
-            *Pages(view, deciding, door, settings).routes(),
+            *Api(view, deciding, door, settings).routes(),
+            *signin.routes(),
+            *Pages(view, deciding, door, signin, settings, env).routes(),
             Route("/health", health),
             Mount("/static", StaticFiles(directory=HERE / "static")),
         ],

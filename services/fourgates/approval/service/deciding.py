@@ -45,6 +45,7 @@ class Answer:
         return self.status == 200
 
 
+SIGN_IN_AGAIN = Answer(403, "sign_in_again", "Your sign-in is too old to decide with. Sign in again.")
 _OBJECTIONS: dict[Objection, tuple[int, str]] = {
     Objection.NOT_A_PERSON: (403, "Only a person can decide, not an agent or a service."),
     Objection.OTHER_TENANT: (403, "This call is not yours to decide."),
@@ -100,6 +101,10 @@ class Deciding:
     def __init__(self, view: ApprovalView, publisher: Publisher, clock: Clock, producer: str, confirm_s: float) -> None:
         self._view, self._publisher, self._clock = view, publisher, clock
         self._producer, self._confirm_s = producer, confirm_s
+
+    def now_ms(self) -> int:
+        """The clock that decisions are looked at by, before the broker's counts."""
+        return self._clock.now_ms()
 
     async def decide(self, who: Principal, view: HoldView, decision: Decision) -> Answer:
         """Says that it counts only where the fold of the log says so."""

@@ -3,48 +3,54 @@
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
+from jinja2 import Environment
 from pydantic import ValidationError
 from sse_starlette import EventSourceResponse, ServerSentEvent
-from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from fourgates.contract.errors import Transient
-from fourgates.contract.parts import Principal
+from fourgates.contract.events import HoldReason
 from fourgates.gates.approval import objection_to_person
-from fourgates.gates.refusal import Refusal
 
-from .deciding import Answer, Deciding, Decision
-from .rendering import environment
+from .deciding import SIGN_IN_AGAIN, Answer, Deciding, Decision
+from .listing import Search, inbox_of, past_of
+from .presenting import to_type, typed_fits
 from .settings import ServiceSettings
 from .signin import Doorkeeper, Session
+from .signin_pages import STALE_FORM, SigninPages, signin_address, single
 from .view import ApprovalView, HoldView, may_see
 
-Page = Callable[[Request, Session, Principal], Awaitable[Response]]
-SESSION_COOKIE, SIGNIN_COOKIE = "fourgates_session", "fourgates_signin"
+Page = Callable[[Request, Session], Awaitable[Response]]
 NOT_YOURS = Answer(403, "not_yours", "This call is not yours to see or decide.")
 UNKNOWN = Answer(404, "unknown_hold", "Nobody is asked about such a call.")
-STALE_FORM = Answer(403, "stale_form", "This form is too old or not ours. Try again.")
+STALE = Answer(403, "stale_form", STALE_FORM)
 MALFORMED = Answer(422, "malformed", "That was not a decision. Try again.")
 
 
-def single(form: FormData) -> dict[str, str]:
-    """A form in which every field stands once, as text; anything else is an empty form."""
-    fields = {name: value for name, value in form.multi_items() if isinstance(value, str)}
-    return fields if len(fields) == len(form.multi_items()) else {}
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What somebody has filled in, kept where their decision did not count."""
+
+    reason: str = ""
+    tell_model: bool = False
+    typed: str = ""
 
 
 class Pages:
-    """Everything but the API, the sign-in and the static files."""
+    """Inbox, detail, decision, history and the stream that says what has changed."""
 
-    def __init__(self, view: ApprovalView, deciding: Deciding, door: Doorkeeper, settings: ServiceSettings) -> None:
-        self._view, self._deciding, self._door, self._settings = view, deciding, door, settings
-        self._env = environment()
+    def __init__(
+        self, view: ApprovalView, deciding: Deciding, door: Doorkeeper, signin: SigninPages, settings: ServiceSettings,
+        env: Environment,
+    ) -> None:  # fmt: skip
+        self._view, self._deciding, self._door, self._signin = view, deciding, door, signin
+        self._settings, self._env = settings, env
 
     def routes(self) -> list[Route]:
         return [
@@ -55,121 +61,105 @@ class Pages:
             Route("/holds/{hold_id}", self._signed_in(self._hold)),
             Route("/holds/{hold_id}/state", self._signed_in(self._hold_state)),
             Route("/holds/{hold_id}/decision", self._signed_in(self._decide), methods=["POST"]),
-            Route("/signin", self._signin_page),
-            Route("/signin", self._signin, methods=["POST"]),
-            Route("/signout", self._signed_in(self._signout), methods=["POST"]),
         ]
 
-    def _html(self, template: str, status: int = 200, **values: Any) -> HTMLResponse:
-        return HTMLResponse(self._env.get_template(template).render(**values), status)
+    def _html(self, template: str, session: Session, status: int = 200, **values: Any) -> HTMLResponse:
+        common = {"session": session, "now_ms": self._deciding.now_ms()}
+        return HTMLResponse(self._env.get_template(template).render(common | values), status)
 
     def _signed_in(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
         async def checked(request: Request) -> Response:
-            found = self._door.session(request.cookies.get(SESSION_COOKIE, ""))
-            if found is None:
+            session = self._signin.session_of(request)
+            if session is None:
                 whole = request.headers.get("sec-fetch-dest", "document") == "document"
-                return RedirectResponse("/signin", 303) if whole else Response(status_code=401)
-            return await page(request, *found)
+                return RedirectResponse(signin_address(request), 303) if whole else Response(status_code=401)
+            return await page(request, session)
 
         return checked
 
-    async def _inbox(self, request: Request, session: Session, who: Principal) -> Response:
-        return self._html("inbox.html", session=session, who=who, holds=self._view.open_for(who))
+    def _inbox_of(self, session: Session) -> Any:
+        return inbox_of(self._view.open_for(session.who), session.who, self._settings.listed)
 
-    async def _inbox_part(self, request: Request, session: Session, who: Principal) -> Response:
-        return self._html("_inbox.html", holds=self._view.open_for(who))
+    async def _inbox(self, request: Request, session: Session) -> Response:
+        return self._html("inbox.html", session, inbox=self._inbox_of(session))
 
-    async def _history(self, request: Request, session: Session, who: Principal) -> Response:
-        holds = self._view.ended_for(who, self._settings.history)
-        return self._html("history.html", session=session, who=who, holds=holds)
+    async def _inbox_part(self, request: Request, session: Session) -> Response:
+        return self._html("_inbox.html", session, inbox=self._inbox_of(session))
 
-    async def _hold(self, request: Request, session: Session, who: Principal) -> Response:
-        found = self._found(request, who)
-        if isinstance(found, Answer):
-            return self._problem(found, session, who)
-        return self._detail(found, session, who)
-
-    async def _hold_state(self, request: Request, session: Session, who: Principal) -> Response:
-        found = self._found(request, who)
-        return Response(status_code=found.status) if isinstance(found, Answer) else self._html("_state.html", view=found)
-
-    async def _decide(self, request: Request, session: Session, who: Principal) -> Response:
-        found = self._found(request, who)
-        if isinstance(found, Answer):
-            return self._problem(found, session, who)
-        fields = single(await request.form())
-        if not session.csrf_fits(fields.pop("csrf", "")):
-            return self._detail(found, session, who, STALE_FORM)
+    async def _history(self, request: Request, session: Session) -> Response:
+        asked = {name: value for name, value in request.query_params.items() if value}
         try:
-            decision = Decision.model_validate(fields | {"tell_model": fields.get("tell_model") == "yes"})
+            search = Search.model_validate(asked)
         except ValidationError:
-            return self._detail(found, session, who, MALFORMED)
-        answer = await self._deciding.decide(who, found, decision)
+            return RedirectResponse("/history", 303)
+        past = past_of(self._view.ended_for(session.who), session.who, search, self._settings.history)
+        older = "/history?" + urlencode(asked | {"before": past.before}) if past.before is not None else ""
+        return self._html("history.html", session, past=past, search=search, searched=bool(asked), older=older)
+
+    async def _hold(self, request: Request, session: Session) -> Response:
+        found = self._found(request, session)
+        if isinstance(found, Answer):
+            return self._html("problem.html", session, found.status, answer=found)
+        return self._detail(found, session)
+
+    async def _hold_state(self, request: Request, session: Session) -> Response:
+        found = self._found(request, session)
+        if isinstance(found, Answer):
+            return Response(status_code=found.status)
+        return self._html("_state.html", session, view=found)
+
+    async def _decide(self, request: Request, session: Session) -> Response:
+        found = self._found(request, session)
+        if isinstance(found, Answer):
+            return self._html("problem.html", session, found.status, answer=found)
+        fields = single(await request.form())
+        typed = fields.pop("typed", "")
+        draft = Draft(fields.get("reason", ""), fields.get("tell_model") == "yes", typed)
+        if not session.csrf_fits(fields.pop("csrf", "")):
+            return self._detail(found, session, STALE, draft)
+        try:
+            decision = Decision.model_validate(fields | {"tell_model": draft.tell_model})
+        except ValidationError:
+            return self._detail(found, session, MALFORMED, draft)
+        if not self._door.recent(session.signed_in):
+            return self._detail(found, session, SIGN_IN_AGAIN, draft)
+        asked = to_type(found)
+        if decision.verdict == "approve" and asked and found.state.open and not typed_fits(asked, typed):
+            answer = Answer(422, "not_typed", f"This destroys something. To approve it, type {asked} below.")
+            return self._detail(found, session, answer, draft)
+        answer = await self._deciding.decide(session.who, found, decision)
         if answer.counted:  # what the page then says is read from the fold
             return RedirectResponse(f"/holds/{found.state.hold_id}", 303)
-        return self._detail(found, session, who, answer)
+        return self._detail(found, session, answer, draft)
 
-    def _detail(self, view: HoldView, session: Session, who: Principal, answer: Answer | None = None) -> Response:
-        may = objection_to_person(view.state, who) is None
-        values = {"session": session, "who": who, "view": view, "shown": view.shown, "may": may, "answer": answer}
-        return self._html("hold.html", 200 if answer is None else answer.status, **values)
+    def _detail(self, view: HoldView, session: Session, answer: Answer | None = None, draft: Draft | None = None) -> Response:
+        who, hold = session.who, view.state
+        inbox = self._inbox_of(session)
+        equal = next((group for group in (*inbox.mine, *inbox.others) if view in group.views), None)
+        return self._html(
+            "hold.html", session, 200 if answer is None else answer.status, view=view, shown=view.shown,
+            may=objection_to_person(hold, who) is None, recent=self._door.recent(session.signed_in), answer=answer,
+            draft=draft or Draft(), inbox=inbox, equals=len(equal.views) if equal else 1,
+            next=inbox.mine[0].first if inbox.mine else None, firsts=self._firsts(view, session),
+        )  # fmt: skip
 
-    def _problem(self, answer: Answer, session: Session, who: Principal) -> Response:
-        return self._html("problem.html", answer.status, answer=answer, session=session, who=who)
+    def _firsts(self, view: HoldView, session: Session) -> list[tuple[str, HoldView | None]]:
+        """Of a near duplicate: the calls that had the effect before, as far as people were asked about them."""
+        if view.state.reason is not HoldReason.NEAR_DUPLICATE:
+            return []
+        return [(claim.call_id, self._view.first_of(claim.call_id, session.who)) for claim in view.held.supersedes]
 
-    def _found(self, request: Request, who: Principal) -> HoldView | Answer:
+    def _found(self, request: Request, session: Session) -> HoldView | Answer:
         view = self._view.find(request.path_params["hold_id"])
         if view is None or view.requested is None:
             return UNKNOWN
-        return view if may_see(view.state, who) else NOT_YOURS
+        return view if may_see(view.state, session.who) else NOT_YOURS
 
-    async def _events(self, request: Request, session: Session, who: Principal) -> Response:
+    async def _events(self, request: Request, session: Session) -> Response:
         async def events() -> AsyncIterator[ServerSentEvent]:
-            async for hold_id in self._view.changes(who):
+            async for hold_id in self._view.changes(session.who):
                 if self._door.session(session.id) is None:
                     return  # the browser asks again and is sent to sign in
                 yield ServerSentEvent(event="hold", data=json.dumps({"hold_id": hold_id}))
 
         return EventSourceResponse(events(), ping=15)
-
-    async def _signin_page(self, request: Request) -> Response:
-        return self._signin_form()
-
-    def _signin_form(self, message: str = "", status: int = 200) -> Response:
-        """The form carries a value that only this browser's cookie repeats, so that nobody can sign another person in."""
-        key = secrets.token_urlsafe(32)
-        page = self._html("signin.html", status, key=key, message=message, users=self._settings.development_users)
-        self._set_cookie(page, SIGNIN_COOKIE, key)
-        return page
-
-    async def _signin(self, request: Request) -> Response:
-        fields = single(await request.form())
-        key = request.cookies.get(SIGNIN_COOKIE, "")
-        if not key or not secrets.compare_digest(key.encode(), fields.get("key", "").encode()):
-            return self._signin_form(STALE_FORM.message, 403)
-        token = self._token(fields)
-        try:
-            session = self._door.open(token) if token else None
-        except Transient:
-            return self._signin_form("The issuer's keys are being fetched; try again in a moment.", 503)
-        if session is None or isinstance(session, Refusal):
-            reason = session.reason if session else "no_token"
-            return self._signin_form(f"This does not let anybody in ({reason}).", 403)
-        response = RedirectResponse("/", 303)
-        self._set_cookie(response, SESSION_COOKIE, session.id)
-        response.delete_cookie(SIGNIN_COOKIE)
-        return response
-
-    def _token(self, fields: dict[str, str]) -> str | None:
-        user = fields.get("user", "")
-        if user and any(user == known.name for known in self._settings.development_users):
-            return self._door.development_token(user)
-        return fields.get("token", "").strip() or None
-
-    async def _signout(self, request: Request, session: Session, who: Principal) -> Response:
-        if session.csrf_fits(single(await request.form()).get("csrf", "")):
-            self._door.close(session.id)
-        return RedirectResponse("/signin", 303)
-
-    def _set_cookie(self, response: Response, name: str, value: str) -> None:
-        response.set_cookie(name, value, httponly=True, samesite="strict", secure=self._settings.https, path="/")

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -14,9 +11,9 @@ from markupsafe import Markup
 from fourgates.approval.visible import as_text, pieces
 
 from .deciding import ending
+from .presenting import difference, leaves, plain, to_type
 
 HERE = Path(__file__).parent
-_ABSENT = object()
 
 WHY = {
     "risk": "It changes something, and no policy says that it may go ahead without a person.",
@@ -25,34 +22,10 @@ WHY = {
     "near_duplicate": "Another call has had this effect already. A yes lets it happen once more.",
     "in_doubt": "It is not known whether this call took effect. Find out first, then say which.",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One line of before and after."""
-
-    name: str
-    before: str
-    after: str
-    changed: bool
-
-
-def plain(value: Any) -> str:
-    """A JSON value to read: text as it is, everything else as indented JSON."""
-    if value is _ABSENT:
-        return "–"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
-
-
-def difference(before: Any, after: Any) -> list[Row]:
-    """Before and after, field by field where both have fields."""
-    if isinstance(before, dict) and isinstance(after, dict):
-        pairs = [(name, before.get(name, _ABSENT), after.get(name, _ABSENT)) for name in dict.fromkeys((*before, *after))]
-    else:
-        pairs = [("", before, after)]
-    # Compared as JSON, for to Python 1 equals true and 1.0.
-    return [Row(name, plain(old), plain(new), old is _ABSENT or new is _ABSENT or json.dumps(old) != json.dumps(new))
-            for name, old, new in pairs]  # fmt: skip
+REASONS = {
+    "risk": "changes something", "policy": "policy", "origin_breach": "origin breach", "near_duplicate": "near duplicate",
+    "in_doubt": "in doubt",
+}  # fmt: skip
 
 
 def visible(text: str) -> Markup:
@@ -70,7 +43,10 @@ def moment(ms: int) -> Markup:
 
 def environment() -> Environment:
     """Escapes by default; a name that a template does not know is an error, never an empty place."""
-    env = Environment(loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    env = Environment(
+        loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
     env.filters |= {"visible": visible, "plain": plain, "moment": moment, "ending": ending, "as_text": as_text}
-    env.globals |= {"difference": difference, "WHY": WHY}
+    env.globals |= {"difference": difference, "leaves": leaves, "to_type": to_type, "WHY": WHY, "REASONS": REASONS}
     return env

@@ -39,7 +39,12 @@ class HoldView:
     requested_id: str = ""
     requested_at: int = -1
     """Offset of the Requested."""
-    said: list[Said] = field(default_factory=list)
+    words: dict[str, Said] = field(default_factory=dict)
+    """What people said, by the record's event_id: one that lands twice was said once."""
+
+    @property
+    def said(self) -> tuple[Said, ...]:
+        return tuple(self.words.values())
 
     @cached_property
     def shown(self) -> dict[str, Any]:
@@ -109,21 +114,25 @@ class ApprovalView:
             view.requested, view.requested_id, view.requested_at = entry.requested, entry.event_id, offset
         elif entry.kind is ApprovalKind.DECIDED and entry.decided is not None:
             said = entry.decided
-            view.said.append(Said(said.principal.person, said.verdict, said.reason, said.tell_model, time_ms, change.counted))
+            words = Said(said.principal.person, said.verdict, said.reason, said.tell_model, time_ms, change.counted)
+            view.words.setdefault(entry.event_id, words)
 
     def find(self, hold_id: str) -> HoldView | None:
         return self._views.get(hold_id)
 
-    def open_for(self, who: Principal) -> list[HoldView]:
-        """What waits for this person's group, the riskiest first, then the one that ends first."""
-        risks = ("destructive", "write", "read")
-        mine = [self._views[h.hold_id] for h in self._fold.open_holds() if h.shown_digest and may_see(h, who)]
-        return sorted(mine, key=lambda v: (risks.index(v.held.call.risk), v.state.expires_ms or 0, v.state.held_ms))
+    def open_for(self, who: Principal) -> Iterator[HoldView]:
+        """What people are asked about now and this person may see, oldest first."""
+        return (self._views[hold.hold_id] for hold in self._fold.open_holds() if hold.shown_digest and may_see(hold, who))
 
-    def ended_for(self, who: Principal, most: int) -> list[HoldView]:
-        """What this person's group was asked and is not asked any more, newest first."""
-        ended = [v for v in self._views.values() if v.state.ended_ms and v.requested is not None and may_see(v.state, who)]
-        return sorted(ended, key=lambda v: -v.state.ended_ms)[:most]
+    def ended_for(self, who: Principal) -> Iterator[HoldView]:
+        """What people were asked about and are not asked any more, as far as this person may see it."""
+        asked = (view for view in self._views.values() if view.state.ended_ms and view.requested is not None)
+        return (view for view in asked if may_see(view.state, who))
+
+    def first_of(self, call_id: str, who: Principal) -> HoldView | None:
+        """What people were asked about this call first, where this person may see it."""
+        views = (self._views[hold.hold_id] for hold in self._fold.of_call(call_id))
+        return next((view for view in views if view.requested is not None and may_see(view.state, who)), None)
 
     @contextmanager
     def awaiting(self, event_id: str) -> Iterator[asyncio.Future[Seen]]:

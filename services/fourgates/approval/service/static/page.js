@@ -2,6 +2,8 @@
 "use strict";
 
 const SOON_MS = 120000;
+// The reader's clock may be wrong: what counts is how far the server's was from it when the page was made.
+const AHEAD_MS = document.body.dataset.now ? Number(document.body.dataset.now) - Date.now() : 0;
 
 function timeLeft(ms) {
   if (ms <= 0) return "time is over";
@@ -15,37 +17,88 @@ function timeLeft(ms) {
 
 function countDown() {
   for (const element of document.querySelectorAll("[data-until]")) {
-    const left = Number(element.dataset.until) - Date.now();
-    element.textContent = timeLeft(left);
+    const left = Number(element.dataset.until) - Date.now() - AHEAD_MS;
+    element.querySelector("[data-left]").textContent = timeLeft(left);
+    element.querySelector("progress").value = Math.max(left, 0);
     element.toggleAttribute("data-soon", left < SOON_MS);
+    if (left <= 0 && element.closest("[data-live-hold]")) tooLate();
   }
+}
+
+// What is decided after the time counts for nothing; the server says so as well.
+function tooLate() {
+  const form = document.querySelector("form[data-decide]");
+  if (!form || form.dataset.over) return;
+  form.dataset.over = "true";
+  for (const button of form.querySelectorAll("button")) button.disabled = true;
+  const note = document.createElement("p");
+  note.className = "notice bad";
+  note.setAttribute("role", "alert");
+  note.textContent = "The time to decide is over; nothing will run.";
+  form.prepend(note);
 }
 
 function ownTimes(root) {
   for (const time of root.querySelectorAll("time[datetime]")) {
     time.title = time.textContent;
-    time.textContent = new Date(time.dateTime).toLocaleString();
+    time.textContent = new Date(time.dateTime).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
   }
 }
 
-async function refresh(part) {
+function count() {
+  const found = document.querySelector("[data-count]");
+  return found ? Number(found.dataset.count) : 0;
+}
+
+function tellCount(before) {
+  const now = count();
+  if (!document.querySelector("[data-live='/inbox']")) return;
+  document.title = (now ? `(${now}) ` : "") + document.title.replace(/^\(\d+\) /, "");
+  if (now !== before) document.getElementById("news").textContent = now === 1 ? "1 call waits" : `${now} calls wait`;
+}
+
+async function fetchPart(part) {
   const answer = await fetch(part.dataset.live, { headers: { Accept: "text/html" } });
-  if (answer.status === 401) return window.location.assign("/signin");
+  if (answer.status === 401) return window.location.reload();
   if (!answer.ok) return undefined;
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const before = count();
+  const focused = part.contains(document.activeElement) ? document.activeElement.closest("[data-key]")?.dataset.key : undefined;
+  const opened = [...part.querySelectorAll("details[open][data-key]")].map((one) => one.dataset.key);
   part.replaceChildren(...fresh.body.childNodes);
+  for (const key of opened) part.querySelector(`details[data-key="${CSS.escape(key)}"]`)?.setAttribute("open", "");
+  if (focused) part.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
   ownTimes(part);
   countDown();
+  tellCount(before);
   const state = part.querySelector("[data-state]");
-  if (state && state.dataset.state !== "requested") document.querySelector("[data-decide]")?.remove();
+  if (state && state.dataset.state !== "requested") {
+    const form = document.querySelector("[data-decide]");
+    if (form?.contains(document.activeElement)) document.getElementById("main").focus();
+    form?.remove();
+    document.querySelector(".to-decision")?.remove();
+    document.getElementById("news").textContent = state.textContent.replace(/\s+/g, " ").trim();
+  }
+  return undefined;
+}
+
+// However many changes arrive, one part is fetched by one request at a time, and once more after the last change.
+const wanted = new Map();
+async function refresh(part) {
+  if (wanted.has(part)) return void wanted.set(part, true);
+  do {
+    wanted.set(part, false);
+    try { await fetchPart(part); } catch { break; } // the stream tells when the service is there again
+  } while (wanted.get(part));
+  wanted.delete(part);
   return undefined;
 }
 
 function follow(path) {
   const live = document.getElementById("live");
   const source = new EventSource(path);
-  let missed = false;
   const parts = () => document.querySelectorAll("[data-live]");
+  let missed = true; // what changed between the page and the stream
   source.addEventListener("open", () => {
     live.dataset.on = "true";
     live.textContent = "live";
@@ -66,13 +119,25 @@ function follow(path) {
   window.addEventListener("pagehide", () => source.close());
 }
 
-ownTimes(document);
-countDown();
-setInterval(countDown, 1000);
-if (document.body.dataset.liveFrom) follow(document.body.dataset.liveFrom);
+// Arrow keys go from call to call once one of them has the focus.
+document.addEventListener("keydown", (event) => {
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (!step || !document.activeElement?.matches(".card-main")) return;
+  const cards = [...document.querySelectorAll(".card-main")];
+  const next = cards[cards.indexOf(document.activeElement) + step];
+  if (next) { event.preventDefault(); next.focus(); }
+});
+
 // One decision, one click.
-document.querySelector("[data-decide]")?.addEventListener("submit", (event) => {
+document.querySelector("form[data-decide]")?.addEventListener("submit", (event) => {
   const form = event.currentTarget;
-  if (form.dataset.sent) event.preventDefault();
+  if (form.dataset.sent || form.dataset.over) event.preventDefault();
   form.dataset.sent = "true";
 });
+window.addEventListener("pageshow", (event) => { if (event.persisted) window.location.reload(); });
+
+ownTimes(document);
+countDown();
+tellCount(count());
+setInterval(countDown, 1000);
+if (document.body.dataset.liveFrom) follow(document.body.dataset.liveFrom);

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -26,24 +25,6 @@ H, D = "h" * 32, "d" * 32
 
 
 @pytest.fixture
-def world() -> Waiting:
-    return Waiting()
-
-
-@pytest.fixture
-async def worker(world: Waiting) -> AsyncIterator[MemoryWorker]:
-    running = await world.waiter()
-    yield running
-    await running.crash()
-
-
-@pytest.fixture
-async def client(world: Waiting) -> AsyncIterator[httpx.AsyncClient]:
-    async with approver(world) as running:
-        yield running
-
-
-@pytest.fixture
 def ben(world: Waiting, client: httpx.AsyncClient) -> Browser:
     return Browser(client, token(world, "ben"))
 
@@ -51,13 +32,6 @@ def ben(world: Waiting, client: httpx.AsyncClient) -> Browser:
 @pytest.fixture
 def cleo(world: Waiting, client: httpx.AsyncClient) -> Browser:
     return Browser(client, token(world, "cleo"))
-
-
-@pytest.fixture
-async def asked(world: Waiting, worker: MemoryWorker) -> None:
-    """One call waits."""
-    await world.hold()
-    await world.settle(worker)
 
 
 @pytest.mark.usefixtures("asked")
