@@ -219,6 +219,7 @@ class LedgerEntry(Record):
     state_change: D[str, "Finished: JSON, what the tool says it changed"] = "{}"
     started_ms: D[int, "Finished: start of the run"] = 0
     duration_ms: D[int, "Finished: how long it ran"] = 0
+    approved_until_ms: D[int | None, "Claimed: nothing is sent by the approval after this"] = None
     seal: D[Seal, "the writer"] = EMPTY_SEAL
 
     def key(self) -> str:
@@ -245,6 +246,7 @@ class EffectEntry(Record):
     supersedes: D[tuple[EffectClaim, ...], "Claimed: rivals that a person set aside"] = ()
     amount: D[int, "Reserved, Returned: how much, in the quota's smallest unit"] = 0
     subject: D[str, "Claimed: the account that asked; a result is replayed only to it"] = ""
+    limit: D[int, "Reserved: what the quota holds in its period, by the writer's contract"] = 0
     seal: D[Seal, "executor"] = EMPTY_SEAL
 
     def key(self) -> str:

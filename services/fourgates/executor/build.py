@@ -9,6 +9,7 @@ from fourgates.contract.ports import BlobStore, Clock, Failpoints, Log, Publishe
 from fourgates.executor.audit_gate import AuditGate
 from fourgates.executor.effects_view import EffectsView
 from fourgates.executor.index import LedgerIndex
+from fourgates.executor.means import Means
 from fourgates.executor.preflight import Preflight
 from fourgates.executor.recovery import Recovery
 from fourgates.executor.results import ResultBoxes
@@ -46,9 +47,7 @@ def build(
     index.on_entry = audit.note
     controls = ControlView(ports.log)
     preflight = Preflight(catalog, policies, audit, controls, ports.clock)
-    runner = Runner(index, ports.publisher, boxes, words, ports.clock, settings)
-    runner.failpoints = ports.failpoints
-    recovery = Recovery(index, effects, ports.publisher, ports.clock, settings)
-    recovery.words, recovery.boxes, recovery.look = words, boxes, preflight
+    means = Means(ports.publisher, ports.clock, words, boxes, settings, ports.failpoints)
+    runner, recovery = Runner(index, preflight, means), Recovery(index, effects, preflight, means)
     parts = Parts(catalog, index, effects, audit, controls, preflight, runner, recovery, words)
     return ExecutorStage(parts, ports.verifier, ports.clock, settings)

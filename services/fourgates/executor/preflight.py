@@ -1,7 +1,8 @@
-"""Right before dispatch: version, controls, time, approval, audit, landing, rules; for what waited, policy and preview."""
+"""Right before dispatch: version, deadline, controls, approval, audit, landing, rules; for what waited, policy and preview."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -61,10 +62,11 @@ class Preflight:
         call = cleared.call
         end = cleared_ms + (call.deadline_ms - call.requested_ms) if cleared.hold_id else call.deadline_ms
         left = (end - self._clock.now_ms()) / 1000
-        if left > 0:
-            return left
-        # A read changes nothing: its time is over, and the same key may be asked again with more of it.
-        return Refusal(Code.TIMEOUT if call.risk is Risk.READ else Code.BUDGET_EXHAUSTED, "deadline")
+        return left if left > 0 else _too_late(call)
+
+    def deadline(self, call: Call, ends: float) -> Refusal | None:
+        """There is still time, by our own monotonic clock."""
+        return _too_late(call) if self._clock.monotonic() >= ends else None
 
     def approval(self, cleared: CallCleared) -> Refusal | None:
         """An approval is used before it expires."""
@@ -98,38 +100,53 @@ class Preflight:
         refusal = self._rules[tool.name].judge(arguments, call.principal, facts, call.origins, call.intent, self._clock.now_ms())
         return refusal or Ready(landed, facts)
 
-    async def still_what_was_approved(self, tool: Tool, cleared: CallCleared, ready: Ready) -> Refusal | None:
-        """For what waited: the policy still permits it, and the preview's binding fields are what people saw."""
+    def policy(self, cleared: CallCleared, ready: Ready) -> Refusal | None:
+        """For what waited: the policies still permit it, and ask for nobody else's yes."""
         if not cleared.hold_id:
             return None
         permit = self._policies.current.authorize(cleared.call, json.loads(cleared.call.arguments), ready.facts)
-        if isinstance(permit, Refusal):
-            return permit
-        if (changed := other_approval(permit, cleared.verdicts)) is not None:
-            return changed
+        return permit if isinstance(permit, Refusal) else other_approval(permit, cleared.verdicts)
+
+    async def preview(self, tool: Tool, cleared: CallCleared) -> Refusal | None:
+        """For what waited: the preview's binding fields are what people saw."""
         shown = next((v.preview_digest for v in cleared.verdicts if v.gate is Gate.WAITER), "")
-        if not shown:  # people said yes without a preview, and saw that there was none
+        if not cleared.hold_id or not shown:  # people said yes without a preview, and saw that there was none
             return None
         now = await take_preview(tool, cleared.call, tool.facts_timeout.total_seconds())
         if now.fault:
             return Refusal(Code.UNAVAILABLE, "preview_unavailable", detail={"fault": now.fault})
-        if now.digest != shown:
-            return Refusal(Code.APPROVAL_EFFECT_CHANGED, "preview_changed")
-        return None
+        return Refusal(Code.APPROVAL_EFFECT_CHANGED, "preview_changed") if now.digest != shown else None
 
-    async def check(self, tool: Tool, cleared: CallCleared, cleared_ms: int, partition: int, fence: int) -> Ready | Refusal:
-        """The whole sequence but for version, which had to come first to know the tool."""
-        left = self.time(cleared, cleared_ms)
-        if isinstance(left, Refusal):
-            return left
-        refusal = self.approval(cleared) or await self.audit(tool, partition, fence)
+    async def check(self, tool: Tool, cleared: CallCleared, ends: float, partition: int, fence: int) -> Ready | Refusal:
+        """Everything that is looked at between the claims and the first attempt, in this order, within the call's budget.
+
+        The seals were judged when the record came in, and they and the version say which tool this is. Claim, lease, wish to
+        stop, controls and deadline are looked at once more right before each send: `Runner`.
+        """
+        try:
+            async with asyncio.timeout(max(0.0, ends - self._clock.monotonic())) as budget:
+                return await self._sequence(tool, cleared, ends, partition, fence)
+        except TimeoutError:
+            if not budget.expired():
+                raise
+            return _too_late(cleared.call)
+
+    async def _sequence(self, tool: Tool, cleared: CallCleared, ends: float, partition: int, fence: int) -> Ready | Refusal:
+        call = cleared.call
+        refusal = self.deadline(call, ends) or self.controls(call) or self.approval(cleared)
+        refusal = refusal or await self.audit(tool, partition, fence)
         if refusal is not None:
             return refusal
-        landed = self.landing(tool, cleared.call)
+        landed = self.landing(tool, call)
         if isinstance(landed, Refusal):
             return landed
         with one_look():
-            ready = await self.rules(tool, cleared.call, *landed)
+            ready = await self.rules(tool, call, *landed)
             if isinstance(ready, Refusal):
                 return ready
-            return await self.still_what_was_approved(tool, cleared, ready) or ready
+            return self.policy(cleared, ready) or await self.preview(tool, cleared) or ready
+
+
+def _too_late(call: Call) -> Refusal:
+    """A read changes nothing: its time is over, and the same key may be asked again with more of it."""
+    return Refusal(Code.TIMEOUT if call.risk is Risk.READ else Code.BUDGET_EXHAUSTED, "deadline")

@@ -15,18 +15,15 @@ from fourgates.catalog import ProbeVerdict, Tool, ToolContext
 from fourgates.contract import ids
 from fourgates.contract.events import ALL_ATTEMPTS, LedgerEntry
 from fourgates.contract.parts import Call
-from fourgates.contract.ports import Clock, Publisher
 from fourgates.executor.attempts import Attempt, Ended, probe, run_tool
 from fourgates.executor.effects_view import EffectsView
 from fourgates.executor.index import LedgerIndex, OpenClaim
+from fourgates.executor.means import Means
 from fourgates.executor.preflight import Preflight
-from fourgates.executor.results import ResultBoxes
-from fourgates.executor.running import never
-from fourgates.executor.settings import ExecutorSettings
-from fourgates.executor.words import Words
+from fourgates.executor.running import NEVER
 from fourgates.gates.ledger import Phase
 from fourgates.gates.refusal import Refusal
-from fourgates.gates.retry import backoff
+from fourgates.gates.retry import RetryLook, backoff, may_retry
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 _log = structlog.get_logger("fourgates.executor")
@@ -35,17 +32,12 @@ _log = structlog.get_logger("fourgates.executor")
 class Recovery:
     """What the owner of a partition owes every claim in doubt there. One task a claim; a crash in between heals."""
 
-    def __init__(
-        self, index: LedgerIndex, effects: EffectsView, publisher: Publisher, clock: Clock, settings: ExecutorSettings
-    ) -> None:
-        self._index, self._effects = index, effects
-        self._publisher, self._clock, self._settings = publisher, clock, settings
+    def __init__(self, index: LedgerIndex, effects: EffectsView, look: Preflight, means: Means) -> None:
+        self._index, self._effects, self._look, self._m = index, effects, look, means
+        self._clock, self._settings = means.clock, means.settings
         self._rng = random.Random()  # noqa: S311 - spreads load, guards nothing
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._asked: dict[str, int] = {}
-        self.words: Words
-        self.boxes: ResultBoxes
-        self.look: Preflight
 
     def under_way(self, claim_id: str) -> bool:
         return claim_id in self._tasks
@@ -78,12 +70,13 @@ class Recovery:
         call = claim.entry.call
         if call is None:
             raise ValueError("a Claimed entry carries its call")
-        tool = self.look.version(call)
+        tool = self._look.version(call)
         settled_ms = self._clock.now_ms()
         if not isinstance(tool, Refusal):  # another version could reach, and ask, somebody else than the first send did
-            settled_ms += int(tool.settle.total_seconds() * 1000)
             landed = tool.land(json.loads(call.arguments))
-            last = await self._send_again(claim, call, tool, landed) or await self._probe(claim, call, tool, landed, settled_ms)
+            last = await self._send_again(claim, call, tool, landed)
+            settled_ms = self._clock.now_ms() + int(tool.settle.total_seconds() * 1000)  # what was sent last may land so late
+            last = last or await self._probe(claim, call, tool, landed, settled_ms)
             if last is not None:
                 await self._index.append(last)
                 return
@@ -97,16 +90,18 @@ class Recovery:
         """Only where the key is honoured, only in doubt, only while `effects` shows the key held by this claim."""
         claim_id, s = claim.entry.claim_id, self._settings
         asserted: set[str] = set()
-        for attempt in range(1, s.max_attempts + 1) if tool.honours_key else ():
-            if claim.stop.is_set() or not self._in_doubt(claim) or self.look.controls(call):
+        attempt = 0
+        while may_retry(self._may_send_again(claim, tool, attempt)):
+            if not self._in_doubt(claim) or self._look.controls(call):
                 return None
-            ready = await self.look.rules(tool, call, landed, json.loads(call.arguments))
+            attempt += 1
+            ready = await self._look.rules(tool, call, landed, json.loads(call.arguments))
             if isinstance(ready, Refusal):  # the first send may be why, or something else that now forbids it
                 return None
             if not self._effects.holds(call.effect_key, call.call_id, claim.fence):
                 return None
             attempt_id = ids.random_id()
-            await self._index.append(self.words.attempted(call, claim_id, attempt_id, "recoverer"))
+            await self._index.append(self._m.words.attempted(call, claim_id, attempt_id, "recoverer"))
             if not self._in_doubt(claim) or attempt_id not in self._index.state(call.call_id).attempts:
                 return None
             timeout = tool.timeout.total_seconds()
@@ -118,11 +113,23 @@ class Recovery:
             if done.ended is Ended.NOT_EXECUTED:
                 asserted.add(attempt_id)
                 if not done.retryable and asserted >= self._index.state(call.call_id).attempts:
-                    return self.words.finished(
+                    return self._m.words.finished(
                         call, None, done, claim_id=claim_id, outcome="failed", vouches=len(asserted), started_ms=started
                     )
-            await self._clock.sleep(backoff(attempt, base_s=s.retry_base, cap_s=s.retry_cap, retry_after_s=None, rng=self._rng))
+            await self._clock.sleep(
+                backoff(attempt, base_s=s.retry_base, cap_s=s.retry_cap, retry_after_s=done.retry_after_s, rng=self._rng)
+            )
         return None
+
+    def _may_send_again(self, claim: OpenClaim, tool: Tool, attempts: int) -> RetryLook:
+        """The same conditions as for any retry. The call's own budget is over by now: it bounded the sends that were for the
+        caller, this one is to find out."""
+        until = claim.entry.approved_until_ms
+        return RetryLook(
+            transient=True, read=False, key_honoured=tool.honours_key, budget_left=True,
+            approval_valid=until is None or self._clock.now_ms() < until, cancelled=claim.stop.is_set(),
+            attempts_left=attempts < self._settings.max_attempts,
+        )  # fmt: skip
 
     async def _probe(self, claim: OpenClaim, call: Call, tool: Tool, landed: Any, settled_ms: int) -> LedgerEntry | None:
         """Asks until it is known, or until an attempt can no longer be on its way and it is still not known."""
@@ -133,8 +140,8 @@ class Recovery:
                 found = Attempt(Ended.COMMITTED, answer.content, dict(answer.state_change))
                 return await self._committed(claim, call, found, self._clock.now_ms())
             if answer.verdict is ProbeVerdict.NEVER:
-                return self.words.finished(
-                    call, None, never(), claim_id=claim.entry.claim_id, outcome="failed", vouches=ALL_ATTEMPTS
+                return self._m.words.finished(
+                    call, None, NEVER, claim_id=claim.entry.claim_id, outcome="failed", vouches=ALL_ATTEMPTS
                 )
             if self._clock.now_ms() >= settled_ms:
                 return None
@@ -142,9 +149,9 @@ class Recovery:
         return None
 
     async def _committed(self, claim: OpenClaim, call: Call, done: Attempt, started: int) -> LedgerEntry:
-        return self.words.finished(
+        return self._m.words.finished(
             call, None, done, claim_id=claim.entry.claim_id, outcome="committed",
-            result=await self.boxes.box(call, done.content), started_ms=started,
+            result=await self._m.boxes.box(call, done.content), started_ms=started,
             duration_ms=self._clock.now_ms() - started,
         )  # fmt: skip
 
@@ -160,9 +167,9 @@ class Recovery:
         if not self._in_doubt(claim):
             return
         attempts = len(self._index.state(claim.entry.call_id).attempts)
-        await self._publisher.publish(self.held(claim, attempts, not_before_ms))
+        await self._m.publisher.publish(self.held(claim, attempts, not_before_ms))
         self._asked[claim.entry.claim_id] = attempts
 
     def held(self, claim: OpenClaim, attempts: int, not_before_ms: int) -> Any:
         """The question to people; the same claim with the same attempts is the same hold."""
-        return self.words.held_in_doubt(claim.entry, attempts, "outcome_unknown", not_before_ms, self._settings.hold_group)
+        return self._m.words.held_in_doubt(claim.entry, attempts, "outcome_unknown", not_before_ms, self._settings.hold_group)

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from fourgates.catalog import ProbeVerdict, Tool, ToolContext
 from fourgates.contract import ids
 from fourgates.contract.codes import CODES, Code
 from fourgates.contract.events import ALL_ATTEMPTS, CallCleared, LedgerEntry
 from fourgates.contract.parts import Call, Cause
-from fourgates.contract.ports import Clock, Failpoints, Publisher
 from fourgates.executor.attempts import Attempt, Ended, probe, run_tool
 from fourgates.executor.index import LedgerIndex, OpenClaim
-from fourgates.executor.preflight import Ready
-from fourgates.executor.results import ResultBoxes
-from fourgates.executor.settings import ExecutorSettings
-from fourgates.executor.words import Words
+from fourgates.executor.means import Means
+from fourgates.executor.preflight import Preflight, Ready
 from fourgates.gates.ledger import Phase
 from fourgates.gates.refusal import Refusal
 from fourgates.gates.retry import RetryLook, backoff, may_retry
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Job:
-    """One cleared call on its way to its tool."""
+    """One cleared call on its way to its tool, and what came of its attempts so far."""
 
     cleared: CallCleared
     cause: Cause
@@ -33,150 +30,147 @@ class Job:
     ready: Ready
     ends: float
     """Monotonic end of the budget."""
-    controls: Callable[[Call], Refusal | None]
-    """Whether the call was switched off meanwhile: looked at right before each attempt."""
+    started_ms: int
+    tries: list[dict[str, Any]] = field(default_factory=list)
+    """Each attempt, for the audit."""
+    asserted: int = 0
+    """Attempts of which it is certain that nothing happened."""
 
     @property
     def call(self) -> Call:
         return self.cleared.call
 
-    def barred(self) -> Refusal | None:
-        return self.controls(self.call)
+    def note(self, done: Attempt, took_ms: int) -> None:
+        """An attempt has ended."""
+        self.asserted += done.ended is Ended.NOT_EXECUTED
+        self.tries.append({"ended": done.ended.value, "reason": done.reason, "ms": took_ms})
 
 
 class Runner:
     """Runs claimed writes and unclaimed reads to their last word."""
 
-    def __init__(
-        self, index: LedgerIndex, publisher: Publisher, boxes: ResultBoxes, words: Words, clock: Clock, settings: ExecutorSettings
-    ) -> None:
-        self._index, self._publisher, self._boxes, self._words = index, publisher, boxes, words
-        self._clock, self._settings = clock, settings
+    def __init__(self, index: LedgerIndex, look: Preflight, means: Means) -> None:
+        self._index, self._look, self._m = index, look, means
         self._rng = random.Random()  # noqa: S311 - spreads load, guards nothing
-        self.failpoints: Failpoints | None = None
-
-    def context(self, job: Job, fence: int, timeout: float, attempt: int) -> ToolContext:
-        return ToolContext(
-            key=job.call.call_id, fence=fence, deadline_ms=self._clock.now_ms() + int(timeout * 1000),
-            principal=job.call.principal, precondition=job.ready.facts, attempt=attempt,
-        )  # fmt: skip
 
     async def read(self, job: Job) -> LedgerEntry:
         """A read claims nothing: its first Finished in the ledger answers. A transient end is told and is not final."""
-        started, attempt = self._clock.now_ms(), 0
         while True:
-            if barred := job.barred():
-                return self._words.refused(job.call, job.cause, barred)
-            attempt += 1
-            timeout = min(job.tool.timeout.total_seconds(), max(0.0, job.ends - self._clock.monotonic()))
-            done = await run_tool(job.tool, job.ready.landed, self.context(job, -1, timeout, attempt), timeout, None)
+            if (no := self._look.controls(job.call) or self._look.deadline(job.call, job.ends)) is not None:
+                return self._m.words.refused(job.call, job.cause, no)
+            done = await self._attempt(job, -1, None)
             if done.ended is Ended.COMMITTED:
-                return await self._committed(job, done, "", started)
-            if not await self._again(job, done, attempt, stopped=False):
+                return await self._committed(job, done, "")
+            if not await self._again(job, done, stopped=False):
                 break
         if not CODES[done.code].final:
-            return self._words.refused(job.call, job.cause, Refusal(done.code, done.reason, sentence=done.sentence))
-        return self._words.finished(
-            job.call, job.cause, done, outcome="failed", started_ms=started, duration_ms=self._clock.now_ms() - started
-        )
+            return self._m.words.refused(job.call, job.cause, _told(job, done))
+        return self._finished(job, done, "", "failed")
 
     async def write(self, job: Job, claim: OpenClaim) -> LedgerEntry:
         """A claimed write: its last word, or InDoubt where neither sending again nor the probe could tell."""
-        claim_id, started, attempts, vouched = claim.entry.claim_id, self._clock.now_ms(), 0, 0
-        done, barred = _NOT_SENT, None
-        while self._may_send(job.call, claim):
-            if (barred := job.barred()) is not None:
-                break
-            attempts += 1
+        m, claim_id, done, no = self._m, claim.entry.claim_id, None, self._last_look(job, claim)
+        while no is None:
             attempt_id = ids.random_id()
-            await self._publisher.publish(self._words.attempted(job.call, claim_id, attempt_id, "holder"))
-            if not self._may_send(job.call, claim):  # the acknowledgement may have come later than the lease's end
-                done, vouched = _NOT_SENT, vouched + 1
+            await m.publisher.publish(m.words.attempted(job.call, claim_id, attempt_id, "holder"))
+            if (no := self._last_look(job, claim)) is not None:  # the acknowledgement may have come after the lease's end
+                job.note(NOT_SENT, 0)
                 break
-            await self._hit("executor.attempted", job)
-            timeout = max(0.0, min(job.tool.timeout.total_seconds(), job.ends - self._clock.monotonic()))
-            context = self.context(job, claim.fence, timeout, attempts)
-            done = await run_tool(job.tool, job.ready.landed, context, timeout, claim.stop)
-            await self._hit("executor.ran", job)
+            await m.hit("executor.attempted", job.call.call_id)
+            done = await self._attempt(job, claim.fence, claim)
+            await m.hit("executor.ran", job.call.call_id)
             if done.ended is Ended.COMMITTED:
-                return await self._committed(job, done, claim_id, started)
-            vouched += done.ended is Ended.NOT_EXECUTED
-            if not await self._again(job, done, attempts, stopped=claim.stop.is_set()):
+                return await self._committed(job, done, claim_id)
+            if not await self._again(job, done, stopped=claim.stop.is_set()):
                 break
-        if vouched == attempts:
-            if barred is not None:
-                return self._words.refused(job.call, job.cause, barred, claim_id, vouches=attempts)
-            return self._nothing_ran(job, done, claim_id, attempts, started)
-        return await self._doubted(job, done, claim, started)
+            no = self._last_look(job, claim)
+        if job.asserted == len(job.tries):
+            return self._nothing_ran(job, done, no, claim_id)
+        return await self._doubted(job, done or NOT_SENT, claim)
 
-    def _may_send(self, call: Call, claim: OpenClaim) -> bool:
-        """Own claim still stands as claimed, nobody asked to stop, own lease not over."""
-        state = self._index.state(call.call_id)
+    def _last_look(self, job: Job, claim: OpenClaim) -> Refusal | None:
+        """Right before a send: the claim stands, its lease runs, nobody wants it stopped or switched off, there is time."""
+        state = self._index.state(job.call.call_id)
+        if state.stop:
+            return Refusal(Code.CANCELLED, "stop")
         mine = state.phase is Phase.CLAIMED and state.claim_id == claim.entry.claim_id
-        return mine and not state.stop and not claim.lease_over(self._clock.monotonic())
+        if not mine or claim.lease_over(self._m.clock.monotonic()):
+            return Refusal(Code.UNAVAILABLE, "claim_over")
+        return self._look.controls(job.call) or self._look.deadline(job.call, job.ends)
 
-    async def _again(self, job: Job, done: Attempt, attempt: int, *, stopped: bool) -> bool:
+    async def _attempt(self, job: Job, fence: int, claim: OpenClaim | None) -> Attempt:
+        """The tool, within its own time and what is left of the budget."""
+        begun = self._m.clock.monotonic()
+        timeout = min(job.tool.timeout.total_seconds(), max(0.0, job.ends - begun))
+        context = self._context(job, fence, timeout, len(job.tries) + 1)
+        done = await run_tool(job.tool, job.ready.landed, context, timeout, claim.stop if claim else None)
+        job.note(done, round((self._m.clock.monotonic() - begun) * 1000))
+        return done
+
+    async def _again(self, job: Job, done: Attempt, *, stopped: bool) -> bool:
         """Whether another attempt is allowed; returns after the wait before it."""
-        until = job.cleared.approved_until_ms
+        clock, s, until = self._m.clock, self._m.settings, job.cleared.approved_until_ms
+        wait = backoff(
+            len(job.tries), base_s=s.retry_base, cap_s=s.retry_cap, retry_after_s=done.retry_after_s, rng=self._rng
+        )  # fmt: skip
         look = RetryLook(
-            transient=done.retryable,
-            read=not job.tool.writes,
-            key_honoured=job.tool.honours_key,
-            budget_left=self._clock.monotonic() < job.ends,
-            approval_valid=until is None or self._clock.now_ms() < until,
-            cancelled=stopped,
-            attempts_left=attempt < self._settings.max_attempts,
-        )
+            transient=done.retryable, read=not job.tool.writes, key_honoured=job.tool.honours_key,
+            budget_left=clock.monotonic() + wait < job.ends,
+            approval_valid=until is None or clock.now_ms() + wait * 1000 < until,
+            cancelled=stopped, attempts_left=len(job.tries) < s.max_attempts,
+        )  # fmt: skip
         if not may_retry(look):
             return False
-        s = self._settings
-        wait = backoff(attempt, base_s=s.retry_base, cap_s=s.retry_cap, retry_after_s=None, rng=self._rng)
-        await self._clock.sleep(min(wait, max(0.0, job.ends - self._clock.monotonic())))
-        return self._clock.monotonic() < job.ends
+        job.tries[-1]["waited_ms"] = round(wait * 1000)
+        await clock.sleep(wait)
+        return True
 
-    def _nothing_ran(self, job: Job, done: Attempt, claim_id: str, attempts: int, started: int) -> LedgerEntry:
-        """Every attempt asserted that nothing happened: released where asking again may help, else failed."""
-        call, cause = job.call, job.cause
+    def _nothing_ran(self, job: Job, done: Attempt | None, no: Refusal | None, claim_id: str) -> LedgerEntry:
+        """No attempt, or each asserts that nothing happened: refused, failed, or released where asking again may help."""
+        call, cause, words, count = job.call, job.cause, self._m.words, len(job.tries)
         if self._index.state(call.call_id).stop:
-            return self._words.released(call, cause, claim_id, attempts)
-        if not CODES[done.code].final:
-            told = Refusal(done.code, done.reason, sentence=done.sentence)
-            return self._words.released(call, cause, claim_id, attempts, told)
-        return self._words.finished(
-            call, cause, done, claim_id=claim_id, outcome="failed", vouches=attempts, started_ms=started,
-            duration_ms=self._clock.now_ms() - started,
-        )  # fmt: skip
+            return words.released(call, cause, claim_id, count)  # the fold makes it cancelled
+        if done is not None and (no is None or not CODES[no.code].final):
+            no = _told(job, done)
+            if CODES[no.code].final:
+                return self._finished(job, done, claim_id, "failed", vouches=count)
+        no = no or Refusal(Code.UNAVAILABLE, "claim_over")
+        if CODES[no.code].final:
+            return words.refused(call, cause, no, claim_id, vouches=count)
+        return words.released(call, cause, claim_id, count, no)
 
-    async def _doubted(self, job: Job, done: Attempt, claim: OpenClaim, started: int) -> LedgerEntry:
+    async def _doubted(self, job: Job, done: Attempt, claim: OpenClaim) -> LedgerEntry:
         """Some attempt may have happened: the probe is asked once; what it does not know is in doubt."""
-        timeout = job.tool.facts_timeout.total_seconds()
-        answer = await probe(job.tool, job.ready.landed, self.context(job, claim.fence, timeout, 0), timeout)
+        timeout, claim_id = job.tool.facts_timeout.total_seconds(), claim.entry.claim_id
+        answer = await probe(job.tool, job.ready.landed, self._context(job, claim.fence, timeout, 0), timeout)
         if answer.verdict is ProbeVerdict.COMMITTED:
-            found = Attempt(Ended.COMMITTED, answer.content, dict(answer.state_change))
-            return await self._committed(job, found, claim.entry.claim_id, started)
+            return await self._committed(job, Attempt(Ended.COMMITTED, answer.content, dict(answer.state_change)), claim_id)
         if answer.verdict is ProbeVerdict.NEVER:
-            return self._words.finished(
-                job.call, job.cause, never(), claim_id=claim.entry.claim_id, outcome="failed", vouches=ALL_ATTEMPTS,
-                started_ms=started, duration_ms=self._clock.now_ms() - started,
-            )  # fmt: skip
-        return self._words.in_doubt(job.call, job.cause, claim.entry.claim_id, done.reason)
+            return self._finished(job, NEVER, claim_id, "failed", vouches=ALL_ATTEMPTS)
+        return self._m.words.in_doubt(job.call, job.cause, claim_id, done.reason, {"attempts": job.tries})
 
-    async def _committed(self, job: Job, done: Attempt, claim_id: str, started: int) -> LedgerEntry:
-        return self._words.finished(
-            job.call, job.cause, done, claim_id=claim_id, outcome="committed",
-            result=await self._boxes.box(job.call, done.content), started_ms=started,
-            duration_ms=self._clock.now_ms() - started,
+    def _context(self, job: Job, fence: int, timeout: float, attempt: int) -> ToolContext:
+        return ToolContext(
+            key=job.call.call_id, fence=fence, deadline_ms=self._m.clock.now_ms() + int(timeout * 1000),
+            principal=job.call.principal, precondition=job.ready.facts, attempt=attempt,
         )  # fmt: skip
 
-    async def _hit(self, name: str, job: Job) -> None:
-        if self.failpoints is not None:
-            await self.failpoints.hit(name, job.call.call_id)
+    async def _committed(self, job: Job, done: Attempt, claim_id: str) -> LedgerEntry:
+        box = await self._m.boxes.box(job.call, done.content)
+        return self._finished(job, done, claim_id, "committed", result=box)
+
+    def _finished(self, job: Job, done: Attempt, claim_id: str, outcome: str, **more: Any) -> LedgerEntry:
+        return self._m.words.finished(
+            job.call, job.cause, done, claim_id=claim_id, outcome=outcome, started_ms=job.started_ms,
+            duration_ms=self._m.clock.now_ms() - job.started_ms, detail={"attempts": job.tries}, **more,
+        )  # fmt: skip
 
 
-_NOT_SENT = Attempt(Ended.NOT_EXECUTED, code=Code.UNAVAILABLE, reason="claim_over")
-"""The claim, its lease or the caller's wish ended before the tool was sent for: whoever waits is told, and may ask again."""
+def _told(job: Job, done: Attempt) -> Refusal:
+    return Refusal(done.code, done.reason, sentence=done.sentence, detail={"attempts": job.tries})
 
 
-def never() -> Attempt:
-    """What a probe's `never` makes of a call: it did not happen, and now it cannot."""
-    return Attempt(Ended.NOT_EXECUTED, code=Code.TOOL_FAILED, reason="never_applied")
+NOT_SENT = Attempt(Ended.NOT_EXECUTED, code=Code.UNAVAILABLE, reason="not_sent")
+"""An attempt that was announced and not made: the claim, its lease, the time or the caller's wish had ended meanwhile."""
+NEVER = Attempt(Ended.NOT_EXECUTED, code=Code.TOOL_FAILED, reason="never_applied")
+"""What a probe's `never` makes of a call: it did not happen, and now it cannot."""

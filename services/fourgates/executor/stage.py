@@ -21,7 +21,7 @@ from fourgates.contract.topology import CALLS_CLEARED, EFFECT_WINDOW
 from fourgates.executor.audit_gate import AuditGate
 from fourgates.executor.effects_view import EffectsView
 from fourgates.executor.index import LedgerIndex, OpenClaim
-from fourgates.executor.preflight import Preflight
+from fourgates.executor.preflight import Preflight, Ready
 from fourgates.executor.recovery import Recovery
 from fourgates.executor.running import Job, Runner
 from fourgates.executor.settings import ExecutorSettings
@@ -144,11 +144,11 @@ class ExecutorStage(BaseStage):
             return [self._p.words.refused(call, cause, left)]
         if tool.writes:
             return await self._write(cleared, cause, tool, envelope, left)
-        ready = await look.check(tool, cleared, envelope.time_ms, envelope.position.partition, -1)
+        ends = self._clock.monotonic() + left
+        ready = await look.check(tool, cleared, ends, envelope.position.partition, -1)
         if isinstance(ready, Refusal):
             return [self._p.words.refused(call, cause, ready)]
-        ends = self._clock.monotonic() + left
-        return [await self._p.runner.read(Job(cleared, cause, tool, ready, ends, look.controls))]
+        return [await self._p.runner.read(self._job(cleared, cause, tool, ready, ends))]
 
     async def _write(self, cleared: CallCleared, cause: Cause, tool: Tool, envelope: Envelope, left: float) -> Sequence[Emit]:
         """Claim and read back; claim the effect and read back; look once more; send."""
@@ -164,11 +164,13 @@ class ExecutorStage(BaseStage):
         await p.effects.append(p.words.effect_claimed(cleared, cause, claim_id, claim.fence, window_ms))
         if not p.effects.holds(call.effect_key, call.call_id, claim.fence):
             return await self._near_duplicate(cleared, cause, tool, claim)
-        ready = await p.preflight.check(tool, cleared, envelope.time_ms, claim.partition, claim.fence)
+        ready = await p.preflight.check(tool, cleared, ends, claim.partition, claim.fence)
         if isinstance(ready, Refusal):
             return [self._turned_down(cleared, cause, claim, ready)]
-        last = await p.runner.write(Job(cleared, cause, tool, ready, ends, p.preflight.controls), claim)
-        return [last]
+        return [await p.runner.write(self._job(cleared, cause, tool, ready, ends), claim)]
+
+    def _job(self, cleared: CallCleared, cause: Cause, tool: Tool, ready: Ready, ends: float) -> Job:
+        return Job(cleared, cause, tool, ready, ends, self._clock.now_ms())
 
     def _turned_down(self, cleared: CallCleared, cause: Cause, claim: OpenClaim, refusal: Refusal) -> LedgerEntry:
         """Nothing ran. A transient reason opens the call again, any other ends it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from fourgates.contract import ids
@@ -43,6 +44,7 @@ class Words:
         return self.entry(
             LedgerKind.CLAIMED, cleared.call, cause, claim_id, claim_id=claim_id, call=cleared.call,
             verdicts=cleared.verdicts, hold_id=cleared.hold_id, lease_ms=lease_ms,
+            approved_until_ms=cleared.approved_until_ms,
         )  # fmt: skip
 
     def attempted(self, call: Call, claim_id: str, attempt: str, by: str) -> LedgerEntry:
@@ -73,17 +75,23 @@ class Words:
         result: ResultBox | None = None,
         started_ms: int = 0,
         duration_ms: int = 0,
+        detail: Mapping[str, Any] | None = None,
     ) -> LedgerEntry:
         code = "" if outcome == "committed" else attempt.code.value
         return self.entry(
             LedgerKind.FINISHED, call, cause, claim_id, outcome, claim_id=claim_id, outcome=outcome, vouches=vouches,
             code=code, reason=attempt.reason, sentence=attempt.sentence, result=result,
             state_change=json.dumps(attempt.state_change or {}, sort_keys=True, default=str),
-            started_ms=started_ms, duration_ms=duration_ms,
+            started_ms=started_ms, duration_ms=duration_ms, detail=_json(detail or {}),
         )  # fmt: skip
 
-    def in_doubt(self, call: Call, cause: Cause | None, claim_id: str, reason: str) -> LedgerEntry:
-        return self.entry(LedgerKind.IN_DOUBT, call, cause, claim_id, claim_id=claim_id, code=Code.IN_DOUBT.value, reason=reason)
+    def in_doubt(
+        self, call: Call, cause: Cause | None, claim_id: str, reason: str, detail: Mapping[str, Any] | None = None
+    ) -> LedgerEntry:
+        return self.entry(
+            LedgerKind.IN_DOUBT, call, cause, claim_id, claim_id=claim_id, code=Code.IN_DOUBT.value, reason=reason,
+            detail=_json(detail or {}),
+        )  # fmt: skip
 
     def replayed(self, call: Call, cause: Cause, answers: str = "") -> LedgerEntry:
         """The call has ended: its first answer is told again; or another call's, where its effect is the same."""
@@ -151,8 +159,12 @@ class Words:
 def _told(refusal: Refusal) -> dict[str, Any]:
     return {
         "code": refusal.code.value, "reason": refusal.reason, "field": refusal.field, "faults": tuple(refusal.faults),
-        "sentence": refusal.sentence, "detail": json.dumps(dict(refusal.detail), sort_keys=True, default=str),
+        "sentence": refusal.sentence, "detail": _json(refusal.detail),
     }  # fmt: skip
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    return json.dumps(dict(value), sort_keys=True, default=str)
 
 
 def _obliged(cleared: CallCleared, default_group: str) -> tuple[str, int]:
