@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
-from fourgates.cli import reports
+from fourgates.audit.client import DoorClient
+from fourgates.audit.tables import REPORTS
+from fourgates.cli import asking
 from fourgates.cli.world import Base
 from support.cli import invoke, refused
 from support.tokens import keyring
@@ -35,33 +38,76 @@ def door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Rows], li
             return httpx.Response(200, text="".join(json.dumps(row) + "\n" for row in found))
 
         client = functools.partial(_client, transport=httpx.MockTransport(answer))
-        monkeypatch.setattr(reports, "DoorClient", client)
+        monkeypatch.setattr(asking, "DoorClient", client)
         return asked
 
     return play
 
 
-_client = reports.DoorClient
+_client = DoorClient
 
 
 def test_success_names_its_denominators(door: Callable[[Rows], list[httpx.Request]]) -> None:
-    """L4: a rate says what it is a share of."""
+    """L4: a rate says what it is a share of, and how sure it is."""
     asked = door(lambda sql: [{"key": "refund_order", **COUNTS}])
-    output = invoke("report", "success").output
-    assert output.splitlines()[-1].split() == ["refund_order", "4", "3", "2", "2", "1", "0", "0", "1", "50%", "67%", "100%"]
+    lines = [line.split() for line in invoke("report", "success").output.splitlines()]
+    row = lines.index(["refund_order", "4", "2", "3", "2", "1", "0", "0", "50%", "67%", "100%"])
+    assert lines[row + 1] == ["(15–85)", "(21–94)", "(34–100)"]
     assert asked[0].headers["x-clickhouse-key"] == keyring().door_token()
     found = json.loads(invoke("report", "success", "--by", "agent", "--json").output)
     assert (found[0]["of_asked"], found[0]["of_ran"]) == (0.5, 1.0)
+    assert found[0]["of_decided_low"] == pytest.approx(0.2077, abs=1e-4)
     assert "agent AS key" in asked[1].content.decode()
 
 
 def test_refusals_say_whose_doing_it_was(door: Callable[[Rows], list[httpx.Request]]) -> None:
     """L4: each failure attributed."""
-    row = {"code": "rule_violated", "attributed_to": "rule_or_policy", "tool": "get_order", "reason": "not_yours", "calls": 3}
+    row = {"key": "", "code": "rule_violated", "attributed_to": "rule_or_policy", "tool": "get_order", "reason": "x", "calls": 3}
     door(lambda sql: [row])
-    assert invoke("report", "refusals").output.splitlines()[-1].split() == [str(value) for value in row.values()]
+    lines = invoke("report", "refusals").output.splitlines()
+    assert [line.split() for line in lines if line.startswith("rule")] == [
+        ["rule_violated", "rule_or_policy", "get_order", "x", "3"]
+    ]
     door(lambda sql: [])
     assert invoke("report", "refusals").output == "Nothing yet.\n"
+
+
+@pytest.mark.parametrize("name", [*REPORTS, "all"])
+def test_each_report_takes_since_and_says_when_there_is_nothing(door: Callable[[Rows], list[httpx.Request]], name: str) -> None:
+    """L4."""
+    asked = door(lambda sql: [])
+    result = invoke("report", name, "--since", "2026-11-30")
+    assert result.exit_code == 0, result.output
+    assert result.output.count("Nothing yet.") == (len(REPORTS) if name == "all" else 1)
+    assert {request.url.params["param_since"] for request in asked} == {"1795996800000"}
+
+
+def test_page_is_written_and_needs_nothing_else(door: Callable[[Rows], list[httpx.Request]], tmp_path: Path) -> None:
+    """L4: one file, no script, nothing fetched from elsewhere, hostile names escaped."""
+    door(lambda sql: [{"key": "<script>alert(1)</script>", **COUNTS}] if "countIf(cleared)" in sql else [])
+    result = invoke("report", "all", "--html", "page.html")
+    assert result.output == "wrote page.html\n"
+    page = (tmp_path / "page.html").read_text()
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert not re.search(r"<script|<link|<img|src=|url\(|@import|https?://", page)
+    assert all(f'id="{name}"' in page for name in REPORTS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("report", "success", "--since", "yesterday"), ("--since", "'yesterday' is no time", "24h")),
+        (("report", "success", "--by", "colour"), ("'--by'", "'colour'", "'tool'", "report success -h` shows how")),
+        (("report", "profits"), ("No such command 'profits'",)),
+        (("explain",), ("Missing argument 'CALL_ID'",)),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_done_is_told_in_one_sentence(
+    door: Callable[[Rows], list[httpx.Request]], arguments: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    """L4."""
+    door(lambda sql: [])
+    refused(invoke(*arguments), *words)
 
 
 def test_integrity_check_exits_one_where_a_row_is_found(door: Callable[[Rows], list[httpx.Request]]) -> None:
@@ -93,7 +139,7 @@ def test_doors_refusal_is_told_as_one_sentence(
     """L4: what the engine says."""
     answer = httpx.Response(403, text="Code: 164. DB::Exception: only reading is allowed here\n")
     client = functools.partial(_client, transport=httpx.MockTransport(lambda request: answer))
-    monkeypatch.setattr(reports, "DoorClient", client)
+    monkeypatch.setattr(asking, "DoorClient", client)
     door(lambda sql: [])
-    monkeypatch.setattr(reports, "DoorClient", client)
+    monkeypatch.setattr(asking, "DoorClient", client)
     refused(invoke("query", "DROP TABLE fourgates.events"), "only reading is allowed")

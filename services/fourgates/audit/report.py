@@ -1,4 +1,4 @@
-"""Reports over the views: success with named denominators, refusals, in-doubt calls."""
+"""Reports over the views, first part: what was asked for, what became of it, and whose doing it was where it did not succeed."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from fourgates.audit.store import Query
+from fourgates.audit.wilson import Share
 
 
 class By(StrEnum):
-    """What success is counted by."""
+    """What calls are counted by."""
 
     TOOL = "tool"
     VERSION = "version"
@@ -20,8 +21,22 @@ class By(StrEnum):
 
 _KEYS = {
     By.TOOL: "tool", By.VERSION: "concat(tool, '@', substring(tool_version, 1, 12))", By.AGENT: "agent", By.TENANT: "tenant",
-    By.DAY: "toString(day)",
 }  # fmt: skip
+
+
+def key_of(by: By | str, when: str = "asked_at") -> str:
+    """The SQL expression that names a row's group; `when` is the column that a day is taken from."""
+    return f"toString(toDate({when}))" if by == By.DAY else _KEYS[By(by)]
+
+
+def since(when: str = "asked_at") -> str:
+    """The SQL condition that leaves out what is older than the parameter `since` (ms of broker time)."""
+    return f"{when} >= fromUnixTimestamp64Milli({{since:Int64}}, 'UTC')"
+
+
+def order_of(by: By | str, most: str) -> str:
+    """Days in their order, everything else by its number, the largest first."""
+    return "key" if by == By.DAY else f"{most} DESC, key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +60,24 @@ class Success:
 
     @property
     def of_asked(self) -> float | None:
-        return self.succeeded / self.asked if self.asked else None
+        return Share(self.succeeded, self.asked).value
 
     @property
     def of_decided(self) -> float | None:
-        return self.succeeded / self.decided if self.decided else None
+        return Share(self.succeeded, self.decided).value
 
     @property
     def of_ran(self) -> float | None:
-        return self.succeeded / self.ran if self.ran else None
+        return Share(self.succeeded, self.ran).value
+
+
+COUNTS = ("asked", "allowed", "ran", "decided", "succeeded", "failed", "refused", "in_doubt", "open")
+_COUNTED = """
+    toInt64(count()) AS asked, toInt64(countIf(cleared)) AS allowed, toInt64(countIf(ran)) AS ran,
+    toInt64(countIf(decided)) AS decided, toInt64(countIf(status = 'succeeded')) AS succeeded,
+    toInt64(countIf(status = 'failed')) AS failed, toInt64(countIf(status = 'refused')) AS refused,
+    toInt64(countIf(status = 'in_doubt')) AS in_doubt, toInt64(countIf(status = 'open')) AS open
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,20 +90,27 @@ class Refusals:
     tool: str
     reason: str
     calls: int
+    key: str = ""
+    """What they are counted by; empty where that is the tool."""
 
 
-def success(query: Query, by: By = By.TOOL) -> list[Success]:
+def success(query: Query, by: By = By.TOOL, since_ms: int = 0) -> list[Success]:
     """Success by tool, version, agent, tenant or day, the most asked first."""
-    counts = ("asked", "allowed", "ran", "decided", "succeeded", "failed", "refused", "in_doubt", "open")
-    sums = ", ".join(f"toInt64(sum(s.{name})) AS {name}" for name in counts)
-    rows = query(f"SELECT {_KEYS[by]} AS key, {sums} FROM fourgates.success AS s GROUP BY key ORDER BY asked DESC, key")  # noqa: S608 - fixed words
+    rows = query(
+        f"SELECT {key_of(by)} AS key, {_COUNTED} FROM fourgates.calls WHERE {since()}"  # noqa: S608 - fixed words
+        f" GROUP BY key ORDER BY {order_of(by, 'asked')}",
+        {"since": since_ms},
+    )
     return [Success(**row) for row in rows]
 
 
-def refusals(query: Query) -> list[Refusals]:
+def refusals(query: Query, by: By = By.TOOL, since_ms: int = 0) -> list[Refusals]:
     """What was refused or failed, the most frequent first."""
+    key = "''" if by is By.TOOL else key_of(by)
     rows = query(
-        "SELECT code, attributed_to, tool, reason, toInt64(calls) AS calls FROM fourgates.refusals_by_code"
-        " ORDER BY calls DESC, code, tool, reason"
+        f"SELECT {key} AS key, code, attributed_to, tool, reason, toInt64(count()) AS calls FROM fourgates.calls"  # noqa: S608
+        f" WHERE status IN ('refused', 'failed') AND {since()} GROUP BY key, code, attributed_to, tool, reason"
+        f" ORDER BY {'key, ' if by is By.DAY else ''}calls DESC, key, code, tool, reason",
+        {"since": since_ms},
     )
     return [Refusals(**row) for row in rows]

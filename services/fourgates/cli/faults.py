@@ -31,6 +31,11 @@ def telling_faults() -> Iterator[None]:
     """Turns what goes wrong into a Fault. `--debug` lets what nobody foresaw through as it is."""
     try:
         yield
+    except click.exceptions.NoArgsIsHelpError:
+        raise
+    except click.UsageError as fault:
+        how = f"; `{fault.ctx.command_path} -h` shows how" if fault.ctx else ""
+        raise Fault(f"{one_line(fault.format_message()).rstrip('.')}{how}.") from fault
     except (click.exceptions.Exit, click.ClickException, click.Abort):
         raise
     except Exception as fault:
