@@ -1,6 +1,8 @@
 # Everything uses .venv and sets itself up; `make help` lists the targets.
 PY := .venv/bin/python
 READY := .venv/.ready
+AXE := axe-core@4.14.1
+AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 COMPOSE_GO := github.com/compose-spec/compose-go/v2/cmd@v2.16.2
 TEST_PROCESSES := 3# the tests on Kafka mostly wait: three keep two cores busy
 
@@ -14,7 +16,10 @@ $(READY): pyproject.toml constraints.txt
 	.venv/bin/pip install -q --disable-pip-version-check -c constraints.txt -e '.[embedded,dev]'
 	@touch $@
 
-system: ## install what lies outside .venv: the compose file's checker (needs Go)
+system: ## install what lies outside .venv: a browser and axe-core (Debian's apt, npm), the compose file's checker (needs Go)
+	command -v chromium && command -v chromedriver && command -v npm || \
+	  { $(AS_ROOT) apt-get update && $(AS_ROOT) apt-get install -y --no-install-recommends chromium chromium-driver npm; }
+	npm install --silent --no-audit --no-fund --prefix build/npm $(AXE)
 	mkdir -p build/bin
 	GOBIN=$(CURDIR)/build/bin go install $(COMPOSE_GO)
 	mv -f build/bin/cmd build/bin/compose-go

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 
 from fourgates.approval.service import DevelopmentUser, ServicePorts, ServiceSettings, build_app
+from fourgates.approval.service.openid import Provider
 from fourgates.contract.ports import Publisher
 from fourgates.gates.identity import APPROVALS_AUDIENCE, TokenVerifier
 from support.approvals import GROUP
@@ -25,22 +26,24 @@ def token(world: Waiting, name: str, **other: Any) -> str:
     return keyring().issuer.token(name, now_ms=world.clock.now_ms(), **claims)
 
 
-def ports_of(world: Waiting, publisher: Publisher | None = None) -> ServicePorts:
+def ports_of(world: Waiting, publisher: Publisher | None = None, provider: Provider | None = None) -> ServicePorts:
     tokens = TokenVerifier(keyring().issuer.trust(APPROVALS_AUDIENCE))
     return ServicePorts(
         log=world.bus, publisher=publisher or world.publisher("approver"), tokens=tokens, seals=keyring().verifier(),
-        clock=world.clock, producer="approver@test:1",
+        clock=world.clock, producer="approver@test:1", provider=provider,
     )  # fmt: skip
 
 
 @asynccontextmanager
 async def approver(
-    world: Waiting, publisher: Publisher | None = None, settings: ServiceSettings | None = None
+    world: Waiting, publisher: Publisher | None = None, settings: ServiceSettings | None = None, provider: Provider | None = None
 ) -> AsyncIterator[httpx.AsyncClient]:
     """A running service, as a browser without cookies sees it."""
     users = (DevelopmentUser(name="ben", label="finance"),)
     app = build_app(
-        ports_of(world, publisher), settings or ServiceSettings(development_users=users), lambda name: token(world, name)
+        ports_of(world, publisher, provider),
+        settings or ServiceSettings(development_users=users),
+        lambda name: token(world, name),
     )
     transport = httpx.ASGITransport(app)
     async with app.router.lifespan_context(app), httpx.AsyncClient(transport=transport, base_url=BASE) as client:

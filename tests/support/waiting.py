@@ -88,8 +88,8 @@ def sealed(call: Call, *gates: Gate) -> tuple[Verdict, ...]:
 class Waiting:
     """The bus with its writers. Time stands still unless a test moves it."""
 
-    def __init__(self) -> None:
-        self.clock = ManualClock()
+    def __init__(self, clock: ManualClock | None = None) -> None:
+        self.clock = clock or ManualClock()
         self.shop = Shop()
         self.opener = RecordOpener(codec(), keyring().verifier())
         self.bus = MemoryBus(self.opener, self.clock)
