@@ -16,9 +16,11 @@ $(READY): pyproject.toml constraints.txt
 	.venv/bin/pip install -q --disable-pip-version-check -c constraints.txt -e '.[embedded,dev]'
 	@touch $@
 
-system: ## install what lies outside .venv: a browser and axe-core (Debian's apt, npm), the compose file's checker (needs Go)
+system: ## install what lies outside .venv: a browser, axe-core, the commands' sandbox, traversal texts (Debian's apt, npm), the compose file's checker (needs Go)
 	command -v chromium && command -v chromedriver && command -v npm || \
 	  { $(AS_ROOT) apt-get update && $(AS_ROOT) apt-get install -y --no-install-recommends chromium chromium-driver npm; }
+	command -v bwrap && test -d /usr/share/wfuzz || \
+	  { $(AS_ROOT) apt-get update && $(AS_ROOT) apt-get install -y --no-install-recommends bubblewrap util-linux wfuzz; }
 	npm install --silent --no-audit --no-fund --prefix build/npm $(AXE)
 	mkdir -p build/bin
 	GOBIN=$(CURDIR)/build/bin go install $(COMPOSE_GO)
