@@ -19,6 +19,9 @@ from fourgates.catalog import (
     Preview,
     Probed,
     ProbeVerdict,
+    Quota,
+    QuotaOf,
+    Rate,
     Rule,
     ToolContext,
     ToolError,
@@ -31,6 +34,8 @@ from support.bookings import Bookings
 from support.downstream import Downstream
 
 VARIABLE = "FOURGATES_TEST_TOOLBOX"
+RUN_CALLS, USER_CENTS, RATE_CALLS, HANG_AT_ONCE = 3, 1_000, 3, 4
+"""What `spend` allows in a run and to a person, `count` in ten minutes, `hang` side by side."""
 SECRET = "postgres://shop:" + "hunter2hunter2" + "@db.internal/orders"
 """Put together here so that no line of the repository looks like a real one."""
 
@@ -52,6 +57,8 @@ permit (principal in Fourgates::Group::"staff", action == Fourgates::Action::"bo
 permit (principal in Fourgates::Group::"staff", action == Fourgates::Action::"book", resource) when { context.args.seats > 5 };
 @id("own-rooms") forbid (principal, action == Fourgates::Action::"book", resource)
 when { context.facts.owner != context.subject };
+@id("spending") @approval("waived")
+permit (principal in Fourgates::Group::"staff", action == Fourgates::Action::"spend", resource);
 @id("the-bot") permit (principal == Fourgates::Agent::"acme/bot", action, resource);
 """
 
@@ -95,6 +102,15 @@ class Book(Arguments):
     room: Annotated[str, Field(pattern=r"^[a-z0-9-]{1,30}$")]
     seats: Annotated[int, Field(ge=1, le=1_000)]
     mode: Literal["ok", "race", "lose"] = "ok"
+
+
+class Spend(Arguments):
+    cents: Annotated[int, Field(ge=0, le=1_000_000)]
+    mode: Literal["ok", "reject"] = "ok"
+
+
+class Count(Arguments):
+    to: Annotated[int, Field(ge=0, le=1_000_000)]
 
 
 class Send(Arguments):
@@ -230,6 +246,30 @@ def make_catalog(folder: Path) -> Catalog:
         downstream.entered("send", ctx.key, ctx.attempt)
         downstream.commit("send", ctx.key, args.recipient, honours_key=True)
         return Committed({"sent": args.recipient})
+
+    @made.tool(
+        risk="write", timeout=1.0, honours_key=True, effect=Effect("spend", per_call=True),
+        quotas=(Quota(QuotaOf.RUN, calls=RUN_CALLS), Quota(QuotaOf.USER, timedelta(days=30), amount=USER_CENTS, of="cents")),
+    )  # fmt: skip
+    async def spend(args: Spend, ctx: ToolContext) -> object:
+        """Spends an amount. Use it when the user asks; takes cents; moves money; returns the amount."""
+        downstream.entered("spend", ctx.key, ctx.attempt)
+        if args.mode == "reject":
+            return NotExecuted("card_declined", "The card was declined.")
+        downstream.commit("spend", ctx.key, ctx.principal.subject, honours_key=True)
+        return Committed({"spent": args.cents})
+
+    @made.tool(risk="read", timeout=1.0, rate=Rate(RATE_CALLS, timedelta(minutes=10)))
+    async def count(args: Count, ctx: ToolContext) -> object:
+        """Counts. Use it seldom; takes a number; changes nothing; returns the number."""
+        return {"counted": args.to}
+
+    @made.tool(risk="read", timeout=2.0, at_once=HANG_AT_ONCE)
+    async def hang(args: Count, ctx: ToolContext) -> object:
+        """Never answers. Use it never; takes a number; changes nothing; returns nothing."""
+        downstream.entered("hang", ctx.key, ctx.attempt)
+        await asyncio.Event().wait()
+        return {}
 
     bookings = Bookings(folder / "bookings.sqlite")
 

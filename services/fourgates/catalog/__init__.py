@@ -6,6 +6,7 @@ from .check import Finding, check_catalog
 from .export import export_anthropic, export_mcp, export_openai
 from .formats import WorkspacePath
 from .lifecycle import close_tools, start_tools
+from .limits import Quota, QuotaOf, Rate
 from .loading import load_catalog
 from .lookups import once
 from .outcome import Committed, NotExecuted, Preview, Probed, ProbeVerdict, ToolError, ToolErrorKind
@@ -14,7 +15,7 @@ from .tool import Effect, OnBreach, OnDuplicate, OutputLimit, Rule, Tool, ToolCo
 
 __all__ = [
     "Catalog", "Committed", "Effect", "Finding", "NotExecuted", "OnBreach", "OnDuplicate", "OutputLimit", "Preview",
-    "ProbeVerdict", "Probed", "Rule", "Stopped", "Stopping", "Tool", "ToolContext", "ToolError", "ToolErrorKind",
-    "WorkspacePath", "check_catalog", "close_tools", "export_anthropic", "export_mcp", "export_openai", "invoke",
-    "load_catalog", "once", "start_tools",
+    "ProbeVerdict", "Probed", "Quota", "QuotaOf", "Rate", "Rule", "Stopped", "Stopping", "Tool", "ToolContext",
+    "ToolError", "ToolErrorKind", "WorkspacePath", "check_catalog", "close_tools", "export_anthropic", "export_mcp",
+    "export_openai", "invoke", "load_catalog", "once", "start_tools",
 ]  # fmt: skip

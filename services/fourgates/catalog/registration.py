@@ -20,6 +20,8 @@ from fourgates.contract.topology import HORIZON, LONGEST_WAIT
 
 from .document import Document
 from .keywords import resolve, subschemas
+from .limit_checks import limit_complaints
+from .limits import Quota, QuotaOf, Rate
 from .schema import compile_schema
 from .tool import Effect, OnBreach, OnDuplicate, OutputLimit, Rule, Tool
 from .words import impossible_values, unchecked_words
@@ -54,7 +56,12 @@ def _kinds(tool: Tool) -> Iterator[Complaint]:
         ("timeout", tool.timeout, timedelta), ("facts_timeout", tool.facts_timeout, timedelta),
         ("facts_at_once", tool.facts_at_once, int),
         ("settle", tool.settle, timedelta), *(("rules", rule, Rule) for rule in tool.rules),
+        ("at_once", tool.at_once, int), *(("quotas", quota, Quota) for quota in tool.quotas),
+        *(("a quota's whose", getattr(quota, "whose", None), QuotaOf) for quota in tool.quotas),
+        *(("a quota's per", getattr(quota, "per", None), timedelta) for quota in tool.quotas),
     ]  # fmt: skip
+    if tool.rate is not None:
+        expected.append(("rate", tool.rate, Rate))
     if tool.effect is not None:
         expected.append(("effect", tool.effect, Effect))
         expected.append(("effect.on_duplicate", getattr(tool.effect, "on_duplicate", None), OnDuplicate))
@@ -252,4 +259,4 @@ def _model(tool: Tool) -> Iterator[Complaint]:
             yield f"its model reads {name!r} under one name and writes it under another; use one alias for both"
 
 
-_CHECKS = (_names, _limits, _reads, _effects, _rules, _origins, _results, _functions, _arguments, _model)
+_CHECKS = (_names, _limits, limit_complaints, _reads, _effects, _rules, _origins, _results, _functions, _arguments, _model)

@@ -18,6 +18,7 @@ from fourgates.contract.parts import Principal, Risk
 from fourgates.contract.topology import EFFECT_WINDOW
 
 from .keywords import deciding
+from .limits import Quota, Rate
 from .stopping import Stopping
 
 
@@ -116,6 +117,12 @@ class Tool:
     """How long an attempt may still land: before that, a probe's `not found` is unknown."""
     honours_key: bool = False
     """The downstream honours `ctx.key`: a second send with it cannot have a second effect."""
+    at_once: int = 64
+    """How many calls of one tenant run side by side; later ones wait in their order, and are refused where too many wait."""
+    rate: Rate | None = None
+    """How many calls of one tenant may begin in a time; further ones are `rate_limited`, with when to ask again."""
+    quotas: tuple[Quota, ...] = ()
+    """What agents, users, runs or the whole tenant may use up; for writes."""
     origins: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Argument name -> origins it may have (`user`, `within`, `result`, `result:TOOL`, `host`, `model`); see docs/origins.md."""
     on_breach: OnBreach = OnBreach.HOLD
@@ -145,6 +152,8 @@ class Tool:
             "on_breach": self.on_breach.value, "trusted_results": sorted(self.trusted_results),
             "redact": list(self.redact), "lift": list(self.lift), "honours_key": self.honours_key,
             "settle_ms": int(self.settle / timedelta(milliseconds=1)),
+            "limits": [self.at_once, self.rate.calls if self.rate else 0, self.rate.per.total_seconds() if self.rate else 0],
+            "quotas": [[q.whose.value, q.per.total_seconds(), q.calls, q.amount, q.of, q.unit] for q in self.quotas],
             "target": _target(self.run), "facts": _target(self.facts), "preview": _target(self.preview),
             "probe": _target(self.probe),
         })  # fmt: skip

@@ -12,6 +12,8 @@ from fourgates.executor.index import LedgerIndex
 from fourgates.executor.means import Means
 from fourgates.executor.preflight import Preflight
 from fourgates.executor.recovery import Recovery
+from fourgates.executor.releasing import Releaser
+from fourgates.executor.reserving import Reservations, check_quotas
 from fourgates.executor.results import ResultBoxes
 from fourgates.executor.running import Runner
 from fourgates.executor.settings import ExecutorSettings
@@ -37,8 +39,9 @@ class ExecutorPorts:
 def build(
     catalog: Catalog, policies: PolicySource, ports: ExecutorPorts, producer: str, settings: ExecutorSettings | None = None
 ) -> ExecutorStage:
-    """The stage. Raises ConfigurationError where a rule of the catalog does not compile."""
+    """The stage. Raises ConfigurationError where a rule of the catalog does not compile, or a quota could not be counted."""
     settings = settings or ExecutorSettings()
+    check_quotas(catalog, settings.quotas)
     words = Words(producer)
     boxes = ResultBoxes(*ports.result_key, ports.blobs, settings.inline_result)
     index = LedgerIndex(ports.log, ports.publisher, ports.clock, producer)
@@ -49,5 +52,6 @@ def build(
     preflight = Preflight(catalog, policies, audit, controls, ports.clock)
     means = Means(ports.publisher, ports.clock, words, boxes, settings, ports.failpoints)
     runner, recovery = Runner(index, preflight, means), Recovery(index, effects, preflight, means)
-    parts = Parts(catalog, index, effects, audit, controls, preflight, runner, recovery, words)
+    reservations, releaser = Reservations(effects, words, settings.quotas), Releaser(index, effects, words)
+    parts = Parts(catalog, index, effects, audit, controls, preflight, runner, recovery, reservations, releaser, words)
     return ExecutorStage(parts, ports.verifier, ports.clock, settings)

@@ -1,12 +1,15 @@
-"""The executor's view of `effects`: every key of the whole topic."""
+"""The executor's view of `effects`: every key and every quota of the whole topic."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from fourgates.contract.events import EffectEntry
 from fourgates.contract.parts import EffectClaim
 from fourgates.contract.ports import Envelope, Following, Log, Position, Publisher
 from fourgates.contract.topology import EFFECTS
 from fourgates.gates.effects import EffectsFold, Holder
+from fourgates.gates.quota import QuotaFold
 
 
 class EffectsView:
@@ -15,13 +18,16 @@ class EffectsView:
     def __init__(self, log: Log, publisher: Publisher) -> None:
         self._log, self._publisher = log, publisher
         self._fold = EffectsFold()
+        self.quotas = QuotaFold()
         self._following: Following | None = None
-        self.changed: set[str] = set()
-        """Calls with new entries since somebody looked whether they can be released."""
+        self._changed: set[str] = set()
+        self._loaded = False
+        self.on_change: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
         self._following = await self._log.follow(EFFECTS, self._sink)
         await self._following.reached_end()
+        self._loaded = True
 
     async def close(self) -> None:
         if self._following is not None:
@@ -46,9 +52,18 @@ class EffectsView:
     def held_by(self, call_id: str) -> dict[str, int]:
         return self._fold.held_by(call_id)
 
-    def calls(self) -> tuple[str, ...]:
-        return self._fold.calls()
+    def calls(self) -> set[str]:
+        """Every call that holds or has reserved anything."""
+        return {*self._fold.calls(), *self.quotas.calls()}
+
+    def take_changed(self) -> set[str]:
+        """Calls with new entries since this was asked: they may have claimed what can be released."""
+        changed, self._changed = self._changed, set()
+        return changed
 
     def _sink(self, envelope: Envelope) -> None:
         self._fold.apply(envelope)
-        self.changed.add(envelope.record.call_id)
+        self.quotas.apply(envelope.record, envelope.time_ms)
+        if self._loaded:
+            self._changed.add(envelope.record.call_id)
+            self.on_change()

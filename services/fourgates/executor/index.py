@@ -23,6 +23,8 @@ class OpenClaim:
     partition: int
     fence: int
     seen: float
+    at_ms: int
+    """Broker time of the claim."""
     stop: asyncio.Event = dataclasses.field(default_factory=asyncio.Event)
 
     def lease_over(self, now: float) -> bool:
@@ -44,8 +46,8 @@ class LedgerIndex:
         self._owned: frozenset[int] = frozenset()
         self.open: dict[str, OpenClaim] = {}
         self._used: dict[str, dict[str, int]] = {}
-        self.changed: set[str] = set()
-        """Calls whose state changed since somebody looked whether their effects can be released."""
+        self._changed: set[str] = set()
+        self._loaded = False
         self.on_change: Callable[[], None] = lambda: None
         self.on_entry: Callable[[Envelope], None] = lambda envelope: None
 
@@ -56,16 +58,22 @@ class LedgerIndex:
         barriers = await asyncio.gather(*(self._publisher.publish(self._barrier(p), p) for p in partitions))
         for position in barriers:
             await self._following.reached(position.partition, position.offset)
+        self._loaded = True
 
     async def disown(self) -> None:
         """Forgets everything; another owner folds it anew."""
         if self._following is not None:
             await self._following.close()
-        self._following, self._owned = None, frozenset()
+        self._following, self._owned, self._loaded = None, frozenset(), False
         self._fold = LedgerFold(self._watch)
         self.open.clear()
         self._used.clear()
-        self.changed.clear()
+        self._changed.clear()
+
+    def take_changed(self) -> set[str]:
+        """Calls whose state changed since this was asked, or since the partitions were folded: their effects may be free."""
+        changed, self._changed = self._changed, set()
+        return changed
 
     def owns(self, call_id: str) -> bool:
         return partition_of(call_id.encode(), CALL_PARTITIONS) in self._owned
@@ -110,13 +118,14 @@ class LedgerIndex:
         after = change.after
         if entry.kind is LedgerKind.CLAIMED and after.claim_id == entry.claim_id and after.phase is Phase.CLAIMED:
             where = envelope.position
-            self.open[entry.call_id] = OpenClaim(entry, where.partition, where.offset, self._clock.monotonic())
+            self.open[entry.call_id] = OpenClaim(entry, where.partition, where.offset, self._clock.monotonic(), envelope.time_ms)
         elif after.phase in (Phase.OPEN, Phase.FINAL):
             self._ended(entry.call_id, self.open.pop(entry.call_id, None), after.phase)
         if after.stop and (claim := self.open.get(entry.call_id)) is not None:
             claim.stop.set()
-        self.changed.add(entry.call_id)
-        self.on_change()
+        if self._loaded:  # while the log is read from its beginning, everything has changed
+            self._changed.add(entry.call_id)
+            self.on_change()
 
     def _ended(self, call_id: str, claim: OpenClaim | None, phase: Phase) -> None:
         """A claim is over. While the call is open again, what it was made for is remembered, so that it cannot be used twice."""

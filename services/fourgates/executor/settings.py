@@ -2,7 +2,29 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from pydantic import BaseModel, ConfigDict, Field
+
+from fourgates.catalog import Quota, QuotaOf
+
+
+class QuotaSetting(BaseModel):
+    """A quota that the operator sets beside those of the contracts. `tool` is a write tool's name, or `*` for all of them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tool: str = "*"
+    whose: QuotaOf
+    per: timedelta = timedelta(0)
+    calls: int = 0
+    amount: int = 0
+    of: str = ""
+    unit: int = 1
+
+    @property
+    def quota(self) -> Quota:
+        return Quota(self.whose, self.per, self.calls, self.amount, self.of, self.unit)
 
 
 class ExecutorSettings(BaseModel):
@@ -26,5 +48,7 @@ class ExecutorSettings(BaseModel):
     """How long a near duplicate waits for a person."""
     hold_group: str = "approvers"
     """Who decides about near duplicates and doubts where the policy named nobody."""
+    quotas: tuple[QuotaSetting, ...] = ()
+    """Beside those of the contracts; of two that count the same the smaller one holds."""
     inline_result: int = Field(262_144, gt=0)
     """Bytes of an encrypted result that still travel in the record; a larger one goes by reference."""

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import structlog
 
 from fourgates.catalog import Catalog, OnDuplicate, Tool, close_tools, start_tools
 from fourgates.contract import ids
@@ -23,15 +20,14 @@ from fourgates.executor.effects_view import EffectsView
 from fourgates.executor.index import LedgerIndex, OpenClaim
 from fourgates.executor.preflight import Preflight, Ready
 from fourgates.executor.recovery import Recovery
+from fourgates.executor.releasing import Releaser
+from fourgates.executor.reserving import Reservations
 from fourgates.executor.running import Job, Runner
 from fourgates.executor.settings import ExecutorSettings
 from fourgates.executor.words import Words
 from fourgates.gates.control_view import ControlView
-from fourgates.gates.effects import releasable
 from fourgates.gates.ledger import CallState, Phase, conflicts
 from fourgates.gates.refusal import Refusal
-
-_log = structlog.get_logger("fourgates.executor")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +42,8 @@ class Parts:
     preflight: Preflight
     runner: Runner
     recovery: Recovery
+    reservations: Reservations
+    releaser: Releaser
     words: Words
 
 
@@ -58,8 +56,6 @@ class ExecutorStage(BaseStage):
     def __init__(self, parts: Parts, verifier: Verifier, clock: Clock, settings: ExecutorSettings) -> None:
         self._p, self._verifier = parts, verifier
         self._clock, self._settings = clock, settings
-        self._dirty = asyncio.Event()
-        self._releaser: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         await start_tools(self._p.catalog)
@@ -69,16 +65,10 @@ class ExecutorStage(BaseStage):
 
     async def assigned(self, partitions: Sequence[int]) -> None:
         await self._p.index.own(partitions)
-        self._p.effects.changed.update(self._p.effects.calls())
-        self._p.index.on_change = self._dirty.set
-        self._dirty.set()
-        self._releaser = asyncio.create_task(self._release_as_it_changes())
+        self._p.releaser.start()
 
     async def revoked(self) -> None:
-        if self._releaser is not None:
-            self._releaser.cancel()
-            await asyncio.gather(self._releaser, return_exceptions=True)
-            self._releaser = None
+        await self._p.releaser.stop()
         await self._p.recovery.stop()
         await self._p.index.disown()
         self._p.audit.forget()
@@ -151,7 +141,7 @@ class ExecutorStage(BaseStage):
         return [await self._p.runner.read(self._job(cleared, cause, tool, ready, ends))]
 
     async def _write(self, cleared: CallCleared, cause: Cause, tool: Tool, envelope: Envelope, left: float) -> Sequence[Emit]:
-        """Claim and read back; claim the effect and read back; look once more; send."""
+        """Claim and read back; claim the effect and the quotas and read back; look once more; send."""
         p, call, ends = self._p, cleared.call, self._clock.monotonic() + left
         claim_id = ids.random_id()
         await p.index.append(p.words.claimed(cleared, cause, claim_id, self._lease_ms(tool)))
@@ -164,6 +154,8 @@ class ExecutorStage(BaseStage):
         await p.effects.append(p.words.effect_claimed(cleared, cause, claim_id, claim.fence, window_ms))
         if not p.effects.holds(call.effect_key, call.call_id, claim.fence):
             return await self._near_duplicate(cleared, cause, tool, claim)
+        if (used_up := await p.reservations.make(cleared, cause, tool, claim)) is not None:
+            return [self._turned_down(cleared, cause, claim, used_up)]
         ready = await p.preflight.check(tool, cleared, ends, claim.partition, claim.fence)
         if isinstance(ready, Refusal):
             return [self._turned_down(cleared, cause, claim, ready)]
@@ -216,32 +208,5 @@ class ExecutorStage(BaseStage):
                 out.append(self._p.words.in_doubt(call, None, claim.entry.claim_id, "lease_over"))
             elif state.phase is Phase.IN_DOUBT:
                 self._p.recovery.ensure(claim)
-        self._dirty.set()
+        self._p.releaser.again()
         return out
-
-    async def _release_as_it_changes(self) -> None:
-        """Releases effects as soon as the fold allows it; a failure is tried again at the next tick."""
-        while True:
-            await self._dirty.wait()
-            self._dirty.clear()
-            try:
-                await self._release()
-            except Exception as fault:
-                _log.warning("releasing effects is tried again", fault=type(fault).__name__)
-
-    async def _release(self) -> None:
-        index, effects = self._p.index, self._p.effects
-        changed = index.changed | effects.changed
-        index.changed.clear()
-        effects.changed.clear()
-        try:
-            while changed:
-                call_id = next(iter(changed))
-                if index.owns(call_id):
-                    state, folded_to = index.state(call_id), index.folded_to(call_id)
-                    for key, fence in effects.held_by(call_id).items():
-                        if releasable(state, fence, folded_to):
-                            await effects.append(self._p.words.effect_released(key, call_id, fence))
-                changed.discard(call_id)
-        finally:
-            index.changed |= changed

@@ -21,6 +21,7 @@ from fourgates.contract.events import (
 )
 from fourgates.contract.parts import Call, Cause, EffectClaim, Gate, ResultBox, ref_of
 from fourgates.executor.attempts import Attempt
+from fourgates.gates.quota import Asked
 from fourgates.gates.refusal import Refusal
 
 STAGE = "executor"
@@ -110,6 +111,19 @@ class Words:
         return EffectEntry(
             event_id=ids.event_id(call_id, STAGE, "EffectReleased", effect_key, str(fence)), producer=self._producer,
             kind=EffectKind.RELEASED, effect_key=effect_key, call_id=call_id, fence=fence,
+        )  # fmt: skip
+
+    def reserved(self, cleared: CallCleared, cause: Cause, claim_id: str, fence: int, ask: Asked) -> EffectEntry:
+        return EffectEntry(
+            event_id=ids.event_id(claim_id, STAGE, "Reserved", ask.key), producer=self._producer, cause=cause,
+            kind=EffectKind.RESERVED, effect_key=ask.key, call_id=cleared.call.call_id, fence=fence, claim_id=claim_id,
+            window_ms=ask.lasts_ms, amount=ask.amount, limit=ask.limit,
+        )  # fmt: skip
+
+    def returned(self, key: str, call_id: str, fence: int) -> EffectEntry:
+        return EffectEntry(
+            event_id=ids.event_id(call_id, STAGE, "Returned", key, str(fence)), producer=self._producer,
+            kind=EffectKind.RETURNED, effect_key=key, call_id=call_id, fence=fence,
         )  # fmt: skip
 
     def held_near_duplicate(

@@ -40,7 +40,7 @@ def fold_effect(state: KeyState, entry: EffectEntry, time_ms: int) -> KeyState:
         holders = {c: h for c, h in state.holders.items() if c != entry.call_id or (held and held.fence > entry.fence)}
         freed = state.freed | {entry.call_id: max(entry.fence, state.freed.get(entry.call_id, -1))}
         return KeyState(holders, freed)
-    return state  # Reserved and Returned are another fold, under quota keys
+    return state  # Reserved and Returned are the fold of quotas
 
 
 def _claim(state: KeyState, entry: EffectEntry, time_ms: int) -> KeyState:
@@ -85,6 +85,8 @@ class EffectsFold:
     def apply(self, envelope: Envelope) -> None:
         """Folds one entry."""
         entry: EffectEntry = envelope.record
+        if entry.kind not in (EffectKind.CLAIMED, EffectKind.RELEASED):
+            return
         before = self._keys.get(entry.effect_key, EMPTY)
         after = fold_effect(before, entry, envelope.time_ms)
         self._keys[entry.effect_key] = after
