@@ -284,7 +284,7 @@ async def test_no_raw_result_lies_readable_in_any_record(size: int) -> None:
         for topic in (CALLS_LEDGER, CALLS_COMPLETED):
             for received in world.bus.records(topic):
                 assert b"Zq7Zq7" not in (received.value or b"") and b"anna@" not in (received.value or b"")
-        for blob in world.results._blobs.values():
+        for blob in world.results.contents():
             assert b"Zq7Zq7" not in blob
     finally:
         await world.crash()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -16,6 +16,16 @@ class Committed:
     """What the model gets to read after redaction: text, or any JSON value."""
     state_change: Mapping[str, Any] = field(default_factory=dict)
     """What changed, for the audit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """A result too large for memory: text, or its UTF-8 bytes, piece by piece. A read returns it, or it is a Committed's content.
+
+    The pieces are taken within the tool's timeout. A model gets head and tail and may page through the rest.
+    """
+
+    pieces: Iterable[str | bytes] | AsyncIterable[str | bytes]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The two kinds of fault that a stage may raise, and errors of configuration. Refusals are values, never exceptions."""
+"""The two kinds of fault that a stage may raise, and errors of configuration and bounds. A refusal is a value."""
 
 from __future__ import annotations
 
@@ -21,3 +21,7 @@ class Poison(Exception):
 
 class ConfigurationError(Exception):
     """Refused at start: the sentence names the setting, what is wrong and what is allowed. The CLI prints it and exits 2."""
+
+
+class OverQuota(Exception):
+    """A tenant has stored as much as it may."""

@@ -292,6 +292,7 @@ class CallCompleted(Record):
     output_bytes: D[int, "size of the whole redacted result"] = 0
     truncated: D[bool, "whether the model got less than the whole"] = False
     redactions: D[int, "how many places were redacted"] = 0
+    signals: D[tuple[str, ...], "what in the raw result speaks to a model; counted, never trusted as a control"] = ()
     seal: D[Seal, "sanitizer"] = EMPTY_SEAL
 
     def key(self) -> str:

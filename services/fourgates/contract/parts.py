@@ -156,7 +156,7 @@ class ResultBox:
 
     key_id: D[str, "the sanitizer's key"]
     nonce: D[bytes, "AES-GCM nonce"]
-    ciphertext: D[bytes, "empty where blob_ref says where it lies"] = b""
+    ciphertext: D[bytes, "empty where blob_ref says where it lies; of a stream there, its frames' key"] = b""
     blob_ref: D[str, "reference in the raw blob store"] = ""
     size: D[int, "bytes of the plain result"] = 0
 

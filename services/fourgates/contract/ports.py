@@ -124,17 +124,58 @@ class Batches(Protocol):
         """Leaves the group; iterating ends."""
 
 
-class BlobStore(Protocol):
-    """Large bytes beside the log, under a tenant."""
+@dataclass(frozen=True, slots=True)
+class BlobOwner:
+    """For whom bytes were stored: whose call of which run they belong to."""
 
-    async def put(self, tenant: str, data: bytes) -> str:
-        """Stores `data` and returns its reference (content hash for the redacted store)."""
+    subject: str
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class BlobInfo:
+    """What is known of stored bytes without reading them."""
+
+    size: int
+    stored_ms: int
+    """When they were stored last, ms since the epoch by the store's clock."""
+
+
+class BlobStore(Protocol):
+    """Large bytes beside the log, under a tenant, named by the sha256 of their content.
+
+    The same bytes may have several owners. Every method raises Transient where the store does not answer.
+    """
+
+    async def put(self, tenant: str, data: bytes, owner: BlobOwner | None = None) -> str:
+        """Stores `data` and returns its reference. Raises OverQuota, ValueError without a tenant."""
+
+    async def put_stream(self, tenant: str, chunks: AsyncIterator[bytes], owner: BlobOwner | None = None) -> str:
+        """The same of bytes that need not fit into memory. Nothing is stored where `chunks` raises."""
 
     async def get(self, tenant: str, ref: str) -> bytes:
-        """The bytes. Raises KeyError where there are none for that tenant."""
+        """The bytes. Raises KeyError where there are none for that tenant, or where they are not what `ref` says."""
+
+    async def read(self, tenant: str, ref: str, start: int, size: int) -> bytes:
+        """At most `size` bytes from `start` on, unchecked. Raises KeyError."""
+
+    async def info(self, tenant: str, ref: str) -> BlobInfo:
+        """Raises KeyError."""
+
+    async def owned(self, tenant: str, ref: str, owner: BlobOwner) -> bool:
+        """Whether that owner stored them; with an empty run_id, in any run of that subject."""
 
     async def delete(self, tenant: str, ref: str) -> None:
-        """Removes them; nothing happens where there are none."""
+        """Removes them, whoever owns them; nothing happens where there are none."""
+
+    async def erase(self, tenant: str, subject: str) -> int:
+        """Ends that subject's ownership of everything and removes what nobody else owns. How many blobs were removed.
+
+        For the erasure of personal data. Repeating it is harmless; what is stored meanwhile is not covered.
+        """
+
+    async def expire(self, before_ms: int) -> int:
+        """Removes what was stored last before that time, of all tenants. How many blobs were removed."""
 
 
 class Signer(Protocol):

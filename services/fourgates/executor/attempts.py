@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -11,6 +12,7 @@ from fourgates.catalog import Committed, NotExecuted, Probed, ProbeVerdict, Tool
 from fourgates.catalog.calling import invoke
 from fourgates.catalog.stopping import Stopped
 from fourgates.contract.codes import Code
+from fourgates.executor.streams import is_streamed, received
 
 
 class Ended(StrEnum):
@@ -46,8 +48,12 @@ _KINDS = {
 
 async def run_tool(tool: Tool, landed: Any, context: ToolContext, timeout: float, stop: asyncio.Event | None) -> Attempt:
     """One attempt, at most `timeout` seconds, ended early where `stop` is set. Never raises for what a tool does."""
+    ends = time.monotonic() + timeout
     try:
-        return _answered(tool, await invoke(tool.run, landed, context, timeout=timeout, stop=stop))
+        answer = await invoke(tool.run, landed, context, timeout=timeout, stop=stop)
+        if is_streamed(answer):
+            answer = await invoke(received, answer, context, timeout=ends - time.monotonic(), stop=stop)
+        return _answered(tool, answer)
     except Stopped:
         return _unfinished(tool, Code.CANCELLED, "cancelled")
     except TimeoutError:

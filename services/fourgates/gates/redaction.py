@@ -64,6 +64,10 @@ class Redactor:
         """(the JSON value with every string redacted, how many places). Keys stay, unless a key itself holds a secret."""
         return self._settled(value, lambda inner: self._json.value(inner, 0), lambda inner: json.dumps(inner, default=str))
 
+    def finds(self, text: str) -> list[tuple[int, int, str]]:
+        """(start, end, kind) of what is found in cleaned text as text, whatever structure it has."""
+        return self._matcher.spans(text)
+
     def placeholder(self, kind: str, value: str) -> str:
         """What stands in place of `value`."""
         return placeholder(self._key, self._call_id, kind, value)

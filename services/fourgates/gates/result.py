@@ -37,15 +37,16 @@ def fits(text: str, limit: OutputLimit) -> bool:
     return len(text.encode()) <= limit.bytes and (limit.lines is None or text.count("\n") < limit.lines)
 
 
-def cut(text: str, limit: OutputLimit, ref: str) -> Cut:
+def cut(text: str, limit: OutputLimit, ref: str, left_out: int = 0) -> Cut:
     """At most `limit.bytes` bytes of UTF-8 and `limit.lines` lines, the mark included.
 
     `ref` says where the whole lies; empty where it lies nowhere. Under a limit too small for it the mark gets shorter, and last
     of all is left out: the limit holds in any case. Neither a grapheme nor a placeholder of the redaction is cut in two.
+    `left_out` bytes are missing in the middle of `text` already; more than the limit stands on either side of them.
     """
-    if fits(text, limit):
+    if not left_out and fits(text, limit):
         return Cut(text, False, 0)
-    size = len(text.encode())
+    size = len(text.encode()) + left_out
     if limit.lines is not None and limit.lines <= 0:
         return Cut("", True, size)
     between = "" if limit.lines == 1 else "\n"
@@ -57,7 +58,7 @@ def cut(text: str, limit: OutputLimit, ref: str) -> Cut:
     head = _head(text, int(budget * _HEAD) if for_tail else budget, head_lines)
     left = budget - len(text[:head].encode())
     tail = _tail(text, left, tail_lines, head) if for_tail else len(text)
-    missing = len(text[head:tail].encode())
+    missing = len(text[head:tail].encode()) + left_out
     parts = [text[:head], "" if form is None else _marks(missing, size, ref)[form], text[tail:]]
     return Cut(between.join(part for part in parts if part), True, missing)
 

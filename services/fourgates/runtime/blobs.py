@@ -1,136 +1,227 @@
-"""Large bytes beside the log: in a folder of this machine, or in memory. A reference is the sha256 of the bytes."""
+"""Large bytes beside the log: in a folder of this machine, in an S3-compatible store, or in memory.
+
+Below a tenant's folder lie the bytes under their sha256, and beside each an empty object for every owner,
+`<ref>.owners/<subject>.<run>` (both digests): who may read them, and what is to go when a subject is erased.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
 import re
 import tempfile
+import time
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import IO, Any
 
-from fourgates.contract.errors import Transient
+from fourgates.contract.errors import OverQuota
+from fourgates.contract.ports import BlobInfo, BlobOwner
+from fourgates.runtime.blob_objects import FolderObjects, Found, MemoryObjects, Objects
 
 _REF = re.compile(r"[0-9a-f]{64}")
 _UNSAFE = re.compile(r"[^a-z0-9]+")
+_OWNERS = ".owners/"
+_COUNTED_FOR_S = 60.0
+"""A tenant's usage is counted anew after so long: other processes write too."""
+_IN_MEMORY = 1 << 20
+
+
+class Blobs:
+    """The store over any place for objects. `quota` is bytes a tenant; 0 for no bound.
+
+    The bound is counted by each process and may be passed by what others write within a minute.
+    """
+
+    def __init__(self, objects: Objects, quota: int = 0) -> None:
+        self._objects, self._quota = objects, quota
+        self._usage: dict[str, tuple[int, float]] = {}
+
+    async def put(self, tenant: str, data: bytes, owner: BlobOwner | None = None) -> str:
+        """See BlobStore."""
+        return await self._store(tenant, _ref_of(data), len(data), bytes(data), owner)
+
+    async def put_stream(self, tenant: str, chunks: AsyncIterator[bytes], owner: BlobOwner | None = None) -> str:
+        """See BlobStore."""
+        digest, size = hashlib.sha256(), 0
+        with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as spool:
+            async for chunk in chunks:
+                digest.update(chunk)
+                size += len(chunk)
+                await asyncio.to_thread(spool.write, chunk)
+            spool.seek(0)
+            return await self._store(tenant, digest.hexdigest(), size, spool, owner)
+
+    async def get(self, tenant: str, ref: str) -> bytes:
+        """See BlobStore."""
+        data = await self._objects.get(_key(tenant, ref))
+        if _ref_of(data) != ref:
+            raise KeyError(ref)
+        return data
+
+    async def read(self, tenant: str, ref: str, start: int, size: int) -> bytes:
+        """See BlobStore."""
+        about = await self.info(tenant, ref)
+        size = max(0, min(size, about.size - start))
+        return await self._objects.get(_key(tenant, ref), start, size) if size else b""
+
+    async def info(self, tenant: str, ref: str) -> BlobInfo:
+        """See BlobStore."""
+        found = await self._objects.head(_key(tenant, ref))
+        if found is None:
+            raise KeyError(ref)
+        return BlobInfo(found.size, found.stored_ms)
+
+    async def owned(self, tenant: str, ref: str, owner: BlobOwner) -> bool:
+        """See BlobStore."""
+        if not _REF.fullmatch(ref):
+            return False
+        if owner.run_id:
+            return await self._objects.head(_mark(tenant, ref, owner)) is not None
+        return bool(_of_subject(await self._objects.list(_marks(tenant, ref)), owner.subject))
+
+    async def delete(self, tenant: str, ref: str) -> None:
+        """See BlobStore."""
+        if not _REF.fullmatch(ref):
+            return
+        await self._objects.delete(_key(tenant, ref))
+        for mark in await self._objects.list(_marks(tenant, ref)):
+            await self._objects.delete(mark.key)
+
+    async def erase(self, tenant: str, subject: str) -> int:
+        """See BlobStore."""
+        by_blob = _by_blob(await self._objects.list(f"{_folder(tenant)}/"))
+        removed = 0
+        for key, (_, marks) in by_blob.items():
+            own = _of_subject(marks, subject)
+            for mark in own:
+                await self._objects.delete(mark.key)
+            if own and len(own) == len(marks):
+                await self._remove_unowned(key)
+                removed += 1
+        return removed
+
+    async def expire(self, before_ms: int) -> int:
+        """See BlobStore."""
+        removed = 0
+        for key, (blob, marks) in _by_blob(await self._objects.list("")).items():
+            newest = max(found.stored_ms for found in (blob, *marks) if found is not None)
+            if newest < before_ms:
+                await self._objects.delete(key)
+                for mark in marks:
+                    await self._objects.delete(mark.key)
+                removed += blob is not None
+        return removed
+
+    async def _store(self, tenant: str, ref: str, size: int, content: bytes | IO[bytes], owner: BlobOwner | None) -> str:
+        key = _key(tenant, ref)
+        if self._quota and await self._used(tenant) + size > self._quota and await self._objects.head(key) is None:
+            raise OverQuota(f"{self._quota} bytes a tenant")
+        if owner is not None:
+            # Before the bytes: an erasure that runs meanwhile must see that they have another owner.
+            await self._objects.put(_mark(tenant, ref, owner), b"")
+        if isinstance(content, bytes) and await self._is_there(key, content):
+            return ref
+        await self._objects.put(key, content)
+        if tenant in self._usage:
+            self._usage[tenant] = self._usage[tenant][0] + size, self._usage[tenant][1]
+        return ref
+
+    async def _is_there(self, key: str, data: bytes) -> bool:
+        try:
+            return await self._objects.get(key) == data
+        except KeyError:
+            return False
+
+    async def _remove_unowned(self, key: str) -> None:
+        """Removes bytes whose last owner has gone, and puts them back where one came meanwhile."""
+        try:
+            data = await self._objects.get(key)
+        except KeyError:
+            return
+        await self._objects.delete(key)
+        if await self._objects.list(f"{key}{_OWNERS}"):
+            await self._objects.put(key, data)
+
+    async def _used(self, tenant: str) -> int:
+        counted = self._usage.get(tenant)
+        if counted is None or time.monotonic() - counted[1] > _COUNTED_FOR_S:
+            size = sum(found.size for found in await self._objects.list(f"{_folder(tenant)}/"))
+            counted = self._usage[tenant] = size, time.monotonic()
+        return counted[0]
+
+
+class LocalBlobStore(Blobs):
+    """A folder: one below it for each tenant, files named by their content.
+
+    What `put` has returned for is on disk. A file whose bytes no longer fit its name counts as missing.
+    """
+
+    def __init__(self, folder: Path, quota: int = 0) -> None:
+        super().__init__(FolderObjects(folder), quota)
+
+
+class MemoryBlobStore(Blobs):
+    """The same in this process, for tests and the in-process pipeline."""
+
+    def __init__(self, quota: int = 0) -> None:
+        self._memory = MemoryObjects()
+        super().__init__(self._memory, quota)
+
+    def contents(self) -> list[bytes]:
+        """All stored bytes, for tests."""
+        return [data for key, (data, _) in self._memory.held.items() if _OWNERS not in key]
+
+    def __len__(self) -> int:
+        return len(self.contents())
+
+
+def s3_blob_store(url: str, quota: int = 0, **access: Any) -> Blobs:
+    """A bucket of an S3-compatible store; see `runtime/s3.py` for the arguments."""
+    from fourgates.runtime.s3 import S3Objects
+
+    return Blobs(S3Objects.open(url, **access), quota)
+
+
+def _by_blob(listed: list[Found]) -> dict[str, tuple[Found | None, list[Found]]]:
+    """Key of the bytes -> them, and their owners' marks."""
+    by_blob: dict[str, tuple[Found | None, list[Found]]] = {}
+    for found in listed:
+        key, owner, _ = found.key.partition(_OWNERS)
+        blob, marks = by_blob.get(key, (None, []))
+        by_blob[key] = (blob, [*marks, found]) if owner else (found, marks)
+    return by_blob
 
 
 def _ref_of(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _checked(tenant: str) -> str:
+def _folder(tenant: str) -> str:
     if not tenant:
         raise ValueError("a blob belongs to a tenant")
-    return tenant
+    # The digest makes the name safe and one tenant's own, also where names ignore case; the words are for people.
+    words = _UNSAFE.sub("-", tenant.lower())[:32].strip("-")
+    return f"{words}-{_ref_of(tenant.encode())[:32]}"
 
 
-class LocalBlobStore:
-    """A folder: one below it for each tenant, files named by their content.
-
-    What `put` has returned for is on disk. A file whose bytes no longer fit its name counts as missing. Raises Transient where
-    the disk refuses.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    async def put(self, tenant: str, data: bytes) -> str:
-        """Stores `data`; the same bytes again change nothing."""
-        return await asyncio.to_thread(self._put, _checked(tenant), data)
-
-    async def get(self, tenant: str, ref: str) -> bytes:
-        """The bytes. KeyError where that tenant has none under `ref`."""
-        return await asyncio.to_thread(self._get, _checked(tenant), ref)
-
-    async def delete(self, tenant: str, ref: str) -> None:
-        """Removes them; nothing happens where there are none."""
-        await asyncio.to_thread(self._delete, _checked(tenant), ref)
-
-    def _put(self, tenant: str, data: bytes) -> str:
-        ref = _ref_of(data)
-        path = self._path(tenant, ref)
-        try:
-            if self._read(path) == data:
-                return ref
-            made = [parent for parent in (path.parent, path.parent.parent, self._folder) if not parent.exists()]
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            _write_whole(path, data)
-            for folder in (path.parent, *(parent.parent for parent in made)):
-                _sync_folder(folder)
-        except OSError as fault:
-            raise Transient(f"blob store: {fault.strerror}") from fault
-        return ref
-
-    def _get(self, tenant: str, ref: str) -> bytes:
-        if not _REF.fullmatch(ref):
-            raise KeyError(ref)
-        data = self._read(self._path(tenant, ref))
-        if data is None or _ref_of(data) != ref:
-            raise KeyError(ref)
-        return data
-
-    def _delete(self, tenant: str, ref: str) -> None:
-        if not _REF.fullmatch(ref):
-            return
-        try:
-            self._path(tenant, ref).unlink(missing_ok=True)
-        except OSError as fault:
-            raise Transient(f"blob store: {fault.strerror}") from fault
-
-    def _read(self, path: Path) -> bytes | None:
-        try:
-            return path.read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError as fault:
-            raise Transient(f"blob store: {fault.strerror}") from fault
-
-    def _path(self, tenant: str, ref: str) -> Path:
-        # The digest makes the name safe and one tenant's own, also where file names ignore case; the words are for people.
-        words = _UNSAFE.sub("-", tenant.lower())[:32].strip("-")
-        return self._folder / f"{words}-{_ref_of(tenant.encode())[:32]}" / ref[:2] / ref
+def _key(tenant: str, ref: str) -> str:
+    if not _REF.fullmatch(ref):
+        raise KeyError(ref)
+    return f"{_folder(tenant)}/{ref}"
 
 
-class MemoryBlobStore:
-    """The same in this process, for tests and the in-process pipeline."""
-
-    def __init__(self) -> None:
-        self._blobs: dict[tuple[str, str], bytes] = {}
-
-    async def put(self, tenant: str, data: bytes) -> str:
-        ref = _ref_of(data)
-        self._blobs[_checked(tenant), ref] = bytes(data)
-        return ref
-
-    async def get(self, tenant: str, ref: str) -> bytes:
-        return self._blobs[_checked(tenant), ref]
-
-    async def delete(self, tenant: str, ref: str) -> None:
-        self._blobs.pop((_checked(tenant), ref), None)
-
-    def __len__(self) -> int:
-        return len(self._blobs)
+def _short(name: str) -> str:
+    return _ref_of(name.encode())[:32]
 
 
-def _write_whole(path: Path, data: bytes) -> None:
-    """A reader sees the whole file or none, also after a crash."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
-    try:
-        with os.fdopen(handle, "wb") as out:
-            out.write(data)
-            out.flush()
-            os.fsync(out.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+def _marks(tenant: str, ref: str) -> str:
+    return f"{_key(tenant, ref)}{_OWNERS}"
 
 
-def _sync_folder(folder: Path) -> None:
-    """Makes names in `folder` durable."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _mark(tenant: str, ref: str, owner: BlobOwner) -> str:
+    return f"{_marks(tenant, ref)}{_short(owner.subject)}.{_short(owner.run_id)}"
+
+
+def _of_subject(marks: list[Found], subject: str) -> list[Found]:
+    return [mark for mark in marks if f"{_OWNERS}{_short(subject)}." in mark.key]

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from fourgates.catalog import Catalog, OutputLimit, Tool
+from fourgates.contract.errors import OverQuota
 from fourgates.contract.observation import ContentRef
 from fourgates.contract.parts import CallRef, Fault
-from fourgates.contract.ports import BlobStore
+from fourgates.contract.ports import BlobOwner, BlobStore
+from fourgates.gates.injection import signals
 from fourgates.gates.redaction import Redactor
+from fourgates.gates.redaction_json import container
 from fourgates.gates.redaction_patterns import PERSONAL
 from fourgates.gates.result import cut, fits
+from fourgates.gates.result_items import bounded_items
 from fourgates.sanitizer.settings import SanitizerSettings
+from fourgates.sanitizer.streaming import Ends, redacted
 
 _TEXT, _JSON = "text/plain; charset=utf-8", "application/json"
 _NOT_IN_A_REASON = re.compile(r"[^A-Za-z0-9_.:\-]+")
 _REASON_CHARS, _POINTER_BYTES, _FAULTS = 100, 300, 10
 _LARGEST_INTEGER = 2**53 - 1
+_LISTENED_TO = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +43,8 @@ class Shown:
     size: int = 0
     """Bytes of the whole redacted result."""
     redactions: int = 0
+    signals: tuple[str, ...] = ()
+    """What in the raw result speaks to a model (`gates/injection.py`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +63,9 @@ class _Whole:
     kind: str
     fields: Mapping[str, Any]
     redactions: int
+    signals: tuple[str, ...]
+    items: Any = None
+    """The redacted JSON value; None of text."""
 
 
 class Contents:
@@ -75,11 +87,36 @@ class Contents:
         else:
             whole = self._whole(value, redactor, lift)
         data, limit = whole.text.encode(), self._limit(tool)
-        if fits(whole.text, limit):
-            return Shown(whole.text, None, False, whole.fields, len(data), whole.redactions)
-        ref = await self._blobs.put(about.tenant, data)
-        shown = cut(whole.text, limit, ref)
-        return Shown(shown.text, ContentRef(ref, len(data), whole.kind), True, whole.fields, len(data), whole.redactions)
+        of_all = Shown(whole.text, None, False, whole.fields, len(data), whole.redactions, whole.signals)
+        too_many = limit.items is not None and whole.items is not None and bounded_items(whole.items, limit.items, "")[1] > 0
+        if not too_many and fits(whole.text, limit):
+            return of_all
+        ref = await self._stored(about, data)
+        text = whole.text
+        if too_many and limit.items is not None:
+            text = _as_text(bounded_items(whole.items, limit.items, ref)[0])
+        content = ContentRef(ref, len(data), whole.kind) if ref else None
+        return dataclasses.replace(of_all, text=cut(text, limit, ref).text, ref=content, truncated=True)
+
+    async def of_stream(self, pieces: AsyncIterator[bytes], size: int, call_id: str, about: CallRef) -> Shown:
+        """The same of text that is `size` bytes in pieces. Raises Endless where it is not fit to be shown."""
+        if size <= self._settings.whole_bytes:
+            text = b"".join([piece async for piece in pieces]).decode("utf-8", "replace")
+            return await self.of(text, size, call_id, about)
+        redactor, limit = self._redactor(call_id, about), self._limit(self._tool(about))
+        ends, places, first = Ends(limit), list[int](), bytearray()
+
+        async def listened() -> AsyncIterator[bytes]:
+            async for piece in pieces:
+                if len(first) < _LISTENED_TO:
+                    first.extend(piece)
+                yield piece
+
+        owner = BlobOwner(about.subject, about.run_id)
+        ref = await self._blobs.put_stream(about.tenant, redacted(listened(), redactor, ends, places), owner)
+        told = signals(first.decode("utf-8", "replace"))
+        shown = cut(ends.text, limit, ref, ends.left_out)
+        return Shown(shown.text, ContentRef(ref, ends.size, _TEXT), True, {}, ends.size, sum(places), told)
 
     def words(
         self, call_id: str, about: CallRef, reason: str, sentence: str, where: str = "", faults: Sequence[Fault] = ()
@@ -106,23 +143,35 @@ class Contents:
 
     def _limit(self, tool: Tool | None) -> OutputLimit:
         limit = tool.output if tool is not None else OutputLimit()
-        return OutputLimit(min(limit.bytes, self._settings.content_ceiling), limit.lines)
+        return OutputLimit(min(limit.bytes, self._settings.content_ceiling), limit.lines, limit.items)
+
+    async def _stored(self, about: CallRef, data: bytes) -> str:
+        """Its reference; empty where the tenant may store no more: what is shown says then only how much is missing."""
+        try:
+            return await self._blobs.put(about.tenant, data, BlobOwner(about.subject, about.run_id))
+        except OverQuota:
+            return ""
 
     def _whole(self, value: Any, redactor: Redactor, lift: Sequence[str]) -> _Whole:
         if isinstance(value, str):
             shown = redactor.redact(value)
-            return _Whole(shown.text, _TEXT, {}, shown.count)
+            parsed = container(shown.text)
+            return _Whole(shown.text, _TEXT, {}, shown.count, signals(value), None if parsed is None else parsed.value)
         redacted, count = redactor.redact_json(value)
         fields: dict[str, Any] = {}
         if isinstance(redacted, dict):
             fields = {name: self._lifted(redacted[name]) for name in lift if name in redacted}
-        return _Whole(json.dumps(redacted, ensure_ascii=False, indent=2), _JSON, fields, count)
+        return _Whole(_as_text(redacted), _JSON, fields, count, signals(_as_text(value)), redacted)
 
     def _lifted(self, value: Any) -> Any:
         value = _exact(value)
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         limit = OutputLimit(self._settings.field_bytes)
         return value if fits(text, limit) else cut(text, limit, "").text
+
+
+def _as_text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2)
 
 
 def _exact(value: Any) -> Any:

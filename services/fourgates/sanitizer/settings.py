@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from pydantic import BaseModel, ConfigDict, Field
+
+from fourgates.contract.topology import HORIZON
 
 
 class SanitizerSettings(BaseModel):
@@ -18,3 +22,7 @@ class SanitizerSettings(BaseModel):
     """Bytes of one field that is lifted into the observation."""
     in_thread_bytes: int = Field(65_536, ge=0)
     """Results beyond this are redacted beside the event loop, so that heartbeats go on."""
+    whole_bytes: int = Field(8_388_608, ge=0)
+    """A streamed result up to here is read whole, JSON as JSON; a larger one is read as text, window by window."""
+    keep_hours: float = Field(HORIZON / timedelta(hours=1), gt=0)
+    """How long the whole of a cut result is kept and may be paged through."""

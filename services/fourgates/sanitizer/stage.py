@@ -10,19 +10,24 @@ from fourgates.contract.codes import CODES, Code
 from fourgates.contract.errors import Poison, Transient
 from fourgates.contract.events import CallCompleted, Control, ControlKind, LedgerEntry
 from fourgates.contract.observation import Observation
-from fourgates.contract.parts import EMPTY_SEAL, CallRef, Risk
+from fourgates.contract.parts import EMPTY_SEAL, CallRef, ResultBox, Risk
 from fourgates.contract.ports import Emit, Envelope, Publisher
 from fourgates.contract.stage import BaseStage, cause_of
 from fourgates.contract.topology import CALLS_LEDGER
 from fourgates.gates.answers import Told, What, answer_of
 from fourgates.gates.controls import run_subject
 from fourgates.gates.ledger import LedgerFold
+from fourgates.gates.result_stream import is_stream
 from fourgates.sanitizer.contents import Contents, Shown
 from fourgates.sanitizer.first_answers import FirstAnswers
 from fourgates.sanitizer.raw_results import RawResults
 
 UNREADABLE = "The call took effect, but what it returned could not be read."
 _NOTHING = Shown()
+
+
+class _Gone(Exception):
+    """A raw blob is removed after the answer: somebody has answered."""
 
 
 class SanitizerStage(BaseStage):
@@ -118,16 +123,28 @@ class SanitizerStage(BaseStage):
             return self._plain(envelope, told)
         about = _about(entry)
         try:
-            value = await self._raw.open(entry.result, about.tenant, entry.call_id)
-        except KeyError:
+            shown = await self._shown(entry.result, entry.call_id, about)
+        except _Gone:
             # Its blob is removed after the answer: somebody has given it meanwhile, and it is on its way to our index.
             await self._answers.catch_up()
             known = await self._answers.caused_by(entry)
             if known is None:
                 raise
             return self._repeated(envelope, known)
-        shown = await self._contents.of(value, entry.result.size, entry.call_id, about)
         return self._plain(envelope, told, shown)
+
+    async def _shown(self, box: ResultBox, call_id: str, about: CallRef) -> Shown:
+        """What is shown of a result. _Gone where its blob is."""
+        try:
+            if is_stream(box):
+                pieces = await self._raw.stream(box, about.tenant, call_id)
+            else:
+                value = await self._raw.open(box, about.tenant, call_id)
+        except KeyError as gone:
+            raise _Gone from gone
+        if is_stream(box):
+            return await self._contents.of_stream(pieces, box.size, call_id, about)
+        return await self._contents.of(value, box.size, call_id, about)
 
     async def _others(self, envelope: Envelope, told: Told) -> CallCompleted:
         """Another call had the effect first, and the contract says that its answer is this call's as well."""
@@ -162,7 +179,7 @@ class SanitizerStage(BaseStage):
             cause=cause_of(envelope), call_id=entry.call_id, run_id=about.run_id, tenant=about.tenant,
             tool_call_id=about.tool_call_id, code=observation.code.value, final=CODES[observation.code].final,
             observation=observation.to_json(), output_bytes=shown.size, truncated=shown.truncated,
-            redactions=shown.redactions,
+            redactions=shown.redactions, signals=shown.signals,
         )  # fmt: skip
         self._answers.remember(completed)
         return completed

@@ -1,0 +1,90 @@
+"""Redacts text that does not fit into memory: in windows, cut only where a cut cannot part what belongs together."""
+
+from __future__ import annotations
+
+from fourgates.gates.redaction import Redactor
+from fourgates.gates.text import clean
+
+BLOCK = 1 << 18
+"""Characters that are redacted at once."""
+HOLD = 1 << 16
+"""Characters that stay behind until what follows them is known; also the longest secret that is certain to be found."""
+_AROUND = 4_096
+_TRIES = 64
+_LONGEST = 1 << 22
+
+
+class Endless(Exception):
+    """A secret, or a line, that goes on for four million characters: the text is not fit to be shown."""
+
+
+class StreamRedactor:
+    """Feed it the text piece by piece; what it gives back, joined, is the redacted text. `count` is of what it gave back.
+
+    The same text gives the same result however it is cut into pieces.
+    """
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._raw, self._clean = "", ""
+        self.count = 0
+
+    def feed(self, piece: str) -> str:
+        """What is certain by now. Raises Endless."""
+        self._raw += piece
+        out = []
+        while len(self._raw) > BLOCK:
+            # A whole line at a time: no sequence of a terminal reaches over a line's end, and `\\r\\n` stays together.
+            end = self._raw.rfind("\n", 0, BLOCK) + 1 or self._raw.find("\n", BLOCK) + 1
+            if not end:
+                break
+            self._clean += clean(self._raw[:end])
+            self._raw = self._raw[end:]
+            if len(self._clean) > BLOCK + HOLD:
+                out.append(self._redacted())
+        if len(self._raw) + len(self._clean) > _LONGEST:
+            raise Endless
+        return "".join(out)
+
+    def finish(self) -> str:
+        """The rest."""
+        rest, self._raw, self._clean = self._clean + clean(self._raw), "", ""
+        return self._out(rest)
+
+    def _redacted(self) -> str:
+        at = self._quiet_break()
+        if not at:
+            return ""
+        done, self._clean = self._clean[:at], self._clean[at:]
+        return self._out(done)
+
+    def _out(self, text: str) -> str:
+        shown = self._redactor.redact(text)
+        self.count += shown.count
+        return shown.text
+
+    def _quiet_break(self) -> int:
+        """The end of a line where a cut changes nothing that is found; 0 where there is none yet."""
+        text = self._clean
+        finds = self._redactor.finds(text)
+        at = len(text) - HOLD
+        for _ in range(_TRIES):
+            at = text.rfind("\n", 0, at) + 1
+            if not at:
+                return 0
+            crossing = next((find for find in finds if find[0] < at < find[1]), None)
+            if crossing is not None:
+                at = crossing[0]
+            elif self._changes_nothing(at):
+                return at
+            else:
+                at -= 1
+        return 0
+
+    def _changes_nothing(self, at: int) -> bool:
+        """Whether what is found round `at` is what is found before and after it."""
+        text = self._clean
+        start, end = text.rfind("\n", 0, max(0, at - _AROUND)) + 1, text.find("\n", at + _AROUND) + 1 or len(text)
+        before, after = self._redactor.finds(text[start:at]), self._redactor.finds(text[at:end])
+        moved = [(a + at - start, b + at - start, kind) for a, b, kind in after]
+        return self._redactor.finds(text[start:end]) == [*before, *moved]
