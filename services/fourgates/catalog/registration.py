@@ -87,7 +87,7 @@ def _limits(tool: Tool) -> Iterator[Complaint]:
         yield "facts_at_once must be 1 at least: no fact would ever be asked for and every call would be unavailable"
     if tool.settle < _NOTHING:
         yield "settle must not be negative: a probe's 'not found' would be believed before the attempt could land"
-    if tool.output.bytes <= 0 or (tool.output.lines is not None and tool.output.lines <= 0):
+    if any(bound is not None and bound <= 0 for bound in (tool.output.bytes, tool.output.lines, tool.output.items)):
         yield "the output limit must be positive: a model would never see a result"
 
 

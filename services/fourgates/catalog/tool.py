@@ -65,6 +65,8 @@ class OutputLimit:
 
     bytes: int = 16_384
     lines: int | None = None
+    items: int | None = None
+    """Of each list of a JSON result, so many items from its beginning and its end; what is shown stays JSON."""
 
 
 @dataclass(slots=True)
@@ -143,7 +145,7 @@ class Tool:
         return digest({
             "name": self.name, "risk": self.risk.value, "schema": deciding(self.schema),
             "timeout_ms": int(self.timeout / timedelta(milliseconds=1)),
-            "output": [self.output.bytes, self.output.lines],
+            "output": [self.output.bytes, self.output.lines, *([self.output.items] if self.output.items else [])],
             "rules": [[r.name, r.expression, r.sentence, r.field] for r in self.rules],
             "facts_types": dict(self.facts_types),
             "effect": [effect.name, list(effect.parts), int(effect.window.total_seconds()), effect.on_duplicate.value,
