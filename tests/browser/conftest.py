@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from selenium.webdriver import Chrome
 
 from fourgates.approval.service import DevelopmentUser, ServiceSettings, build_app
 from support.approver import ports_of, token
-from support.browser import WIDE, Tab, chromium, missing
+from support.browser import WIDE, OpenTab, Tab, chromium, missing
 from support.serving import served
 from support.waiting import Waiting
 
-OpenTab = Callable[..., Awaitable[Tab]]
 USERS = tuple(DevelopmentUser(name=name, label="finance") for name in ("ben", "dora", "anna"))
 
 
@@ -47,6 +46,7 @@ async def tab(driver: Chrome, address: str) -> AsyncIterator[OpenTab]:
     """Opens a tab as somebody who has signed in; `host` keeps two persons' cookies apart. All are closed at the end."""
     first = driver.current_window_handle
     opened: list[str] = []
+    driver.get_log("browser")  # what earlier tests were told is not ours
 
     async def open_tab(who: str = "ben", path: str = "/", *, host: str = "127.0.0.1", size: tuple[int, int] = WIDE) -> Tab:
         driver.switch_to.new_window("tab")

@@ -7,7 +7,7 @@ import base64
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -142,6 +142,11 @@ class Tab:
         found = await self._do(self._driver.execute_cdp_cmd, "Page.captureScreenshot", shot)
         (SCREENS / f"{name}.png").write_bytes(_decoded(found["data"]))
 
+    async def block_scripts(self) -> None:
+        """From now on no script is loaded."""
+        await self._do(self._driver.execute_cdp_cmd, "Network.enable", {})
+        await self._do(self._driver.execute_cdp_cmd, "Network.setBlockedURLs", {"urls": ["*.js"]})
+
     async def overflow(self) -> int:
         """By how many pixels the page is wider than its window."""
         return int(await self.script("return document.documentElement.scrollWidth - document.documentElement.clientWidth"))
@@ -156,6 +161,9 @@ class Tab:
         """What the browser's console says of scripts, policies and failed loads."""
         return [str(line["message"]) for line in await self._do(self._driver.get_log, "browser")]
 
+
+OpenTab = Callable[..., Awaitable[Tab]]
+"""The fixture `tab`: who signs in, the path, `host`, `size`."""
 
 _RUN_AXE = """
 const done = arguments[arguments.length - 1];

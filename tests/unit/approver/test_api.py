@@ -297,17 +297,6 @@ async def test_decision_without_the_approvers_key_counts_for_nobody(world: Waiti
     assert keyring().signer("approver").mac_bytes == 64
 
 
-async def test_riskiest_comes_first_then_what_ends_first(world: Waiting, worker: MemoryWorker, ben: Browser) -> None:
-    """A8"""
-    now = world.clock.now_ms()
-    await world.hold("1" * 32, call_of(world.shop, call_id="1" * 64), expires_ms=now + 900_000)
-    await world.hold("2" * 32, call_of(world.shop, call_id="2" * 64), expires_ms=now + 100_000)
-    await world.hold("3" * 32, call_of(world.shop, "delete_account", call_id="3" * 64))
-    await world.settle(worker)
-    listed = (await ben.get("/api/holds")).json()["holds"]
-    assert [hold["hold_id"][0] for hold in listed] == ["3", "2", "1"]
-
-
 async def test_health_says_ready_once_the_log_is_read(client: httpx.AsyncClient) -> None:
     """S3"""
     assert (await client.get("/health")).json() == {"ready": True}

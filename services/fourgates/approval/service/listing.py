@@ -53,7 +53,7 @@ class Inbox:
 
 def _same(view: HoldView) -> tuple[object, ...]:
     call, hold = view.held.call, view.state
-    about = (hold.binding.about, hold.binding.claim_id, hold.group)
+    about = (hold.reason, hold.binding.claim_id, hold.group)
     return call.tool, call.tool_version, call.args_digest, call.principal.person, call.principal.agent, about
 
 
