@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
@@ -14,9 +14,18 @@ from pydantic import BaseModel, ConfigDict
 from fourgates.approval import WaiterSettings, build
 from fourgates.catalog import Catalog, Preview
 from fourgates.contract.canonical import canonical, digest
-from fourgates.contract.events import ApprovalEvent, ApprovalKind, HoldReason, LedgerEntry, LedgerKind, Record
+from fourgates.contract.events import (
+    ApprovalEvent,
+    ApprovalKind,
+    Control,
+    ControlKind,
+    HoldReason,
+    LedgerEntry,
+    LedgerKind,
+    Record,
+)
 from fourgates.contract.parts import Call, Gate, Risk, Verdict
-from fourgates.contract.ports import Envelope, Position
+from fourgates.contract.ports import Envelope, Position, Publisher
 from fourgates.contract.seals import RecordOpener, RecordWriter, seal_verdict
 from fourgates.contract.topology import APPROVALS, CALLS_CLEARED, CALLS_LEDGER, RECORDS_DEAD
 from fourgates.runtime.clock import ManualClock
@@ -91,6 +100,7 @@ class Waiting:
     def __init__(self, clock: ManualClock | None = None) -> None:
         self.clock = clock or ManualClock()
         self.shop = Shop()
+        self.switches = 0
         self.opener = RecordOpener(codec(), keyring().verifier())
         self.bus = MemoryBus(self.opener, self.clock)
 
@@ -115,17 +125,29 @@ class Waiting:
         fields: dict[str, Any] = {"claim_id": "1" * 32, "attempts": 1, "expires_ms": None, "reason": HoldReason.IN_DOUBT} | other
         return await self.hold(hold_id, call, writer="executor", **fields)
 
-    async def waiter(self, settings: WaiterSettings | None = None, producer: str = "waiter@test:1") -> MemoryWorker:
+    async def waiter(
+        self, settings: WaiterSettings | None = None, producer: str = "waiter@test:1", *,
+        publisher: Publisher | None = None, partitions: Iterable[int] | None = None,
+    ) -> MemoryWorker:  # fmt: skip
         """A running waiter; several of them at once are zombies of each other."""
         keys = keyring()
         stage = build(
             catalog=self.shop.catalog, log=self.bus, clock=self.clock, signer=keys.signer("waiter"), verifier=keys.verifier(),
             producer=producer, settings=settings,
         )  # fmt: skip
-        handler = RecordHandler(stage, self.opener, self.publisher("waiter"), self.clock, producer)
-        worker = MemoryWorker(self.bus, stage, handler, self.clock)
+        handler = RecordHandler(stage, self.opener, publisher or self.publisher("waiter"), self.clock, producer)
+        worker = MemoryWorker(self.bus, stage, handler, self.clock, partitions=partitions)
         await worker.start()
         return worker
+
+    async def switch(self, kind: ControlKind, subject: str) -> None:
+        """An operator's word."""
+        self.switches += 1
+        control = Control(
+            event_id=f"c{self.switches}", producer="test", kind=kind, subject=subject, reason="a test", by="ops",
+            said_ms=self.clock.now_ms() + self.switches,
+        )  # fmt: skip
+        await self.publish("operator", control)
 
     async def settle(self, *workers: MemoryWorker) -> None:
         """Returns once every worker is idle, also with what they caused each other."""

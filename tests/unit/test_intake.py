@@ -272,3 +272,16 @@ async def test_who_asked_after_a_cancelled_one_still_waits_for_those_before() ->
 def test_backoff_grows_to_its_cap() -> None:
     assert all(0 <= backoff(attempt) <= min(BACKOFF_CAP, 0.1 * 2**attempt) for attempt in range(1, 60))
     assert max(backoff(50) for _ in range(200)) > BACKOFF_CAP / 2
+
+
+async def test_what_a_tick_says_of_one_key_stays_in_order_and_other_keys_do_not_wait_for_it(bench: Bench) -> None:
+    """A5: thousands of holds may expire in the same second."""
+    calls = [f"{number:064x}" for number in range(3)]
+    bench.stage.ticking = lambda: [entry(number, calls[number % 3]) for number in range(9)]
+    bench.paper.faults = [Transient("the broker is away for the first of them")]
+    ticking = asyncio.create_task(bench.handler.tick())
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert [int(record.event_id, 16) for record in bench.paper.records] == [1, 4, 7, 2, 5, 8]
+    await bench.through(ticking)
+    assert [int(record.event_id, 16) for record in bench.paper.records[6:]] == [0, 3, 6]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fourgates.approval import WaiterSettings
 from fourgates.catalog import Preview, ToolError
 from fourgates.contract.canonical import digest, digest_bytes
-from fourgates.contract.codes import Code
+from fourgates.contract.codes import CODES, Code
 from fourgates.contract.events import ApprovalKind, ClearedKind, HoldReason, LedgerEntry, LedgerKind
 from fourgates.contract.parts import Breach, EffectClaim, Gate, Principal, ref_of
 from fourgates.contract.seals import gates_needed, verdicts_fit
@@ -326,13 +326,25 @@ async def test_write_whose_preview_fails_can_be_approved_by_who_sees_the_reason(
     assert world.shown()["preview_fault"] and world.cleared()[0].verdicts[-1].preview_digest == ""
 
 
-async def test_tool_of_another_version_is_not_previewed_and_cannot_be_approved(world: Waiting, worker: MemoryWorker) -> None:
-    """A3"""
+async def test_question_about_a_tool_version_that_is_gone_is_not_asked(world: Waiting, worker: MemoryWorker) -> None:
+    """S8, A3: it cannot run as it is; the asker hears that, may ask again, and is judged by the version of today."""
     call = dataclasses.replace(call_of(world.shop), tool_version="0" * 64)
     await world.hold(call=call)
     await world.settle(worker)
-    assert not world.approvals(ApprovalKind.REQUESTED)[0].record.requested.approvable
-    assert "not in the catalog" in world.shown()["preview_fault"]
+    assert world.approvals(ApprovalKind.REQUESTED) == []
+    (refused,) = world.ledger()
+    assert (refused.kind, refused.code) == (LedgerKind.REFUSED, Code.TOOL_CHANGED)
+    assert not CODES[Code.TOOL_CHANGED].final
+
+
+async def test_doubt_about_a_tool_version_that_is_gone_is_asked_all_the_same(world: Waiting, worker: MemoryWorker) -> None:
+    """E6, S8: what has run does not go away with its tool."""
+    await world.doubt(call=dataclasses.replace(call_of(world.shop), tool_version="0" * 64))
+    await world.settle(worker)
+    assert "not in the catalog" in world.shown(D)["preview_fault"]
+    await say(world, "committed", hold_id=D)
+    await world.settle(worker)
+    assert [c.kind for c in world.cleared()] == [ClearedKind.RESOLUTION]
 
 
 async def test_asking_again_joins_and_is_answered_by_how_it_stands(world: Waiting, worker: MemoryWorker) -> None:

@@ -7,7 +7,7 @@ from fourgates.contract.ports import Clock, Log, Signer, Verifier
 
 from .emits import Emits
 from .settings import WaiterSettings
-from .stage import WaiterStage
+from .stage import WaiterPorts, WaiterStage
 
 
 def build(
@@ -21,4 +21,4 @@ def build(
     settings: WaiterSettings | None = None,
 ) -> WaiterStage:
     """The waiter. `signer` seals its verdicts, `verifier` checks those of the gates before it."""
-    return WaiterStage(catalog, log, clock, verifier, Emits(producer, signer), settings or WaiterSettings())
+    return WaiterStage(catalog, WaiterPorts(log, clock, verifier), Emits(producer, signer), settings or WaiterSettings())

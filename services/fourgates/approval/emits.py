@@ -18,7 +18,7 @@ from fourgates.contract.events import (
     LedgerKind,
     Requested,
 )
-from fourgates.contract.parts import Call, Cause, Gate, Resolution, Verdict, ref_of
+from fourgates.contract.parts import Cause, Gate, Resolution, Verdict, ref_of
 from fourgates.contract.ports import Envelope, Signer
 from fourgates.contract.seals import seal_verdict
 from fourgates.contract.stage import cause_of
@@ -52,21 +52,22 @@ class Emits:
             code=Code.APPROVAL_PENDING.value, hold_id=hold_id,
         )  # fmt: skip
 
-    def replayed(self, cause: Envelope, call: Call) -> LedgerEntry:
+    def replayed(self, cause: Envelope, hold: HoldState) -> LedgerEntry:
         """The call has ended: its first answer is sent again."""
         return LedgerEntry(
             event_id=self._id(cause, "Replayed", _place(cause)), producer=self.producer, cause=cause_of(cause),
-            kind=LedgerKind.REPLAYED, call_id=call.call_id, about=ref_of(call),
+            kind=LedgerKind.REPLAYED, call_id=hold.call_id, about=hold.about,
         )  # fmt: skip
 
-    def refused(self, cause: Envelope, call: Call, hold: HoldState, code: Code, said: Decided | None = None) -> LedgerEntry:
+    def refused(self, cause: Envelope, hold: HoldState, code: Code, reason: str = "") -> LedgerEntry:
         """The call's last word. What a person wrote reaches the model only where they marked it so."""
+        said: Decided | None = cause.record.decided
         sentence = ""
         if said is not None and said.tell_model and said.reason:
             sentence = f"{CODES[code].message} The person's words: {said.reason[:TOLD_CHARS]}"
         return LedgerEntry(
             event_id=self._id(cause, "Refused", hold.hold_id), producer=self.producer, cause=cause_of(cause),
-            kind=LedgerKind.REFUSED, call_id=call.call_id, about=ref_of(call), code=code.value, reason=hold.reason.value,
+            kind=LedgerKind.REFUSED, call_id=hold.call_id, about=hold.about, code=code.value, reason=reason or hold.reason.value,
             sentence=sentence, hold_id=hold.hold_id,
             detail=json.dumps({"hold_id": hold.hold_id, "group": hold.group, "by": hold.ended_by}),
         )  # fmt: skip

@@ -17,5 +17,8 @@ class WaiterSettings(BaseModel):
     deciding_groups: frozenset[str] | None = None
     """Groups that somebody can decide for. A call held for another one is refused at once (`approval_required`), for nobody
     would ever answer; empty: no approver is configured; None: every group may have members."""
+    waiting_per_agent: int = Field(default=100, ge=1)
+    """How many calls of one agent (of one account, where it has none) may wait for people at once; a further one is refused
+    (`quota_exceeded`). Each waiter process counts those of its own partitions."""
     shown_bytes: int = Field(default=600_000, ge=10_000, le=800_000)
     """The most that people can be shown of a call. What does not fit is left out whole and said to be, never cut."""

@@ -10,6 +10,7 @@ from fourgates.catalog.tool import Tool
 from fourgates.contract.canonical import canonical, digest_bytes
 from fourgates.contract.events import ApprovalEvent, Held, HoldReason, Requested
 from fourgates.contract.parts import Breach, Gate, Risk
+from fourgates.gates.approval import alike
 from fourgates.gates.preview import Previewed
 
 UNTRUSTED = "untrusted"
@@ -52,7 +53,7 @@ def _document(entry: ApprovalEvent, held: Held, tool: Tool | None, previewed: Pr
         "policies": [exact(v.reasons) for v in held.verdicts if v.gate is Gate.AUTHORIZER],
         "obligations": [o for v in held.verdicts for o in v.obligations],
         "facts": facts,
-        "group": held.group, "quorum": max(held.quorum, 1),
+        "alike": alike(held), "group": held.group, "quorum": max(held.quorum, 1),
         "expires_ms": None if held.reason is HoldReason.IN_DOUBT else held.expires_ms, "not_before_ms": held.not_before_ms,
         "supersedes": [dataclasses.asdict(claim) for claim in held.supersedes],
         "claim_id": held.claim_id, "attempts": held.attempts,

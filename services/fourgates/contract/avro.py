@@ -181,7 +181,7 @@ class AvroCodec:
             head = self._heads.get((topic, schema_id))
             if head is None:
                 head = self._heads[topic, schema_id] = _head_of(self._schemas(topic, schema_id)[0])
-            plain = fastavro.schemaless_reader(body, head, None)
+            plain = typing.cast(dict[str, str], fastavro.schemaless_reader(body, head, None))
         except Transient:
             raise
         except Exception:  # fastavro raises many kinds for malformed bytes; whoever decodes the record says what is wrong

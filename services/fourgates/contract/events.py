@@ -111,6 +111,7 @@ class Held:
     supersedes: D[tuple[EffectClaim, ...], "claims that a yes sets aside (near duplicate)"] = ()
     claim_id: D[str, "the claim in doubt"] = ""
     attempts: D[int, "its attempts"] = 0
+    instead_of: D[str, "the hold that was approved for an effect which is another one by now"] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,27 +7,21 @@ wins, and whoever acts on a hold acts on what the fold says after reading back, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 from fourgates.contract.events import ApprovalEvent, ApprovalKind, Decided, Held, HoldReason
-from fourgates.contract.parts import EffectClaim, Principal
-from fourgates.contract.ports import Envelope, Position, Verifier
+from fourgates.contract.parts import Principal, ref_of
+from fourgates.contract.ports import Envelope, Verifier
 from fourgates.contract.seals import gates_needed, verdicts_fit
+from fourgates.gates.hold import OPEN, Binding, HoldState, HoldStatus, alike, binding_of
+from fourgates.gates.hold_states import HoldStates
 
+__all__ = [
+    "OPEN", "ApprovalFold", "Binding", "HoldChange", "HoldState", "HoldStatus", "Objection", "alike", "binding_of", "fold_hold",
+    "objection_to", "objection_to_person", "proven_by",
+]  # fmt: skip
 
-class HoldStatus(StrEnum):
-    HELD = "held"
-    REQUESTED = "requested"
-    APPROVED = "approved"
-    DENIED = "denied"
-    EXPIRED = "expired"
-    WITHDRAWN = "withdrawn"
-    RESOLVED = "resolved"
-    JOINED = "joined"
-
-
-OPEN = frozenset({HoldStatus.HELD, HoldStatus.REQUESTED})
 _STANDING = OPEN | {HoldStatus.APPROVED}
 
 
@@ -49,60 +43,6 @@ class Objection(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Binding:
-    """What a yes is about. Holds of one call with the same binding are one question; a further one joins the first."""
-
-    about: str
-    """`clearance`, `near_duplicate` or `in_doubt`: a yes to one of them answers no other."""
-    args_digest: str
-    supersedes: tuple[EffectClaim, ...] = ()
-    claim_id: str = ""
-    attempts: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HoldState:
-    """What the entries so far say about one hold."""
-
-    hold_id: str
-    call_id: str
-    position: Position
-    """Where its Held lies: the call and its seals are read there when they are needed again."""
-    held_ms: int
-    status: HoldStatus
-    reason: HoldReason
-    binding: Binding
-    tenant: str
-    asker: str
-    """The person who asked for the call; their own word never counts."""
-    group: str
-    quorum: int
-    expires_ms: int | None
-    """Broker time; None: never (in doubt)."""
-    not_before_ms: int
-    joined_to: str = ""
-    requested_ms: int = 0
-    shown_digest: str = ""
-    preview_digest: str = ""
-    approvable: bool = True
-    approvers: tuple[str, ...] = ()
-    """Distinct persons who said yes, in the order in which they did."""
-    verdict: str = ""
-    """Resolved: committed or not_applied."""
-    ended_by: str = ""
-    """The person whose word ended it; empty where time or the ledger did."""
-    ended_ms: int = 0
-
-    @property
-    def open(self) -> bool:
-        return self.status in OPEN
-
-    @property
-    def in_doubt(self) -> bool:
-        return self.reason is HoldReason.IN_DOUBT
-
-
-@dataclass(frozen=True, slots=True)
 class HoldChange:
     """One entry's doing. `before` is `after` where it was void; both are None where no hold is known."""
 
@@ -118,17 +58,6 @@ class HoldChange:
     def ended(self) -> bool:
         """True where this very entry ended the hold."""
         return self.counted and self.before is not None and self.after is not None and not self.after.open
-
-
-def binding_of(held: Held) -> Binding:
-    """What a yes to this hold would be about."""
-    digest = held.call.args_digest
-    match held.reason:
-        case HoldReason.NEAR_DUPLICATE:
-            return Binding("near_duplicate", digest, supersedes=held.supersedes)
-        case HoldReason.IN_DOUBT:
-            return Binding("in_doubt", digest, claim_id=held.claim_id, attempts=held.attempts)
-    return Binding("clearance", digest)
 
 
 def objection_to_person(hold: HoldState, who: Principal) -> Objection | None:
@@ -172,13 +101,13 @@ def _objection_to_verdict(hold: HoldState, said: Decided, at_ms: int) -> Objecti
 def _decided(hold: HoldState, said: Decided, at_ms: int) -> HoldState:
     person = said.principal.person
     if hold.in_doubt:
-        return replace(hold, status=HoldStatus.RESOLVED, verdict=said.verdict, ended_by=person, ended_ms=at_ms)
+        return hold.but(status=HoldStatus.RESOLVED, verdict=said.verdict, ended_by=person, ended_ms=at_ms)
     if said.verdict == "deny":
-        return replace(hold, status=HoldStatus.DENIED, ended_by=person, ended_ms=at_ms)
+        return hold.but(status=HoldStatus.DENIED, ended_by=person, ended_ms=at_ms)
     approvers = (*hold.approvers, person)
     if len(approvers) < hold.quorum:
-        return replace(hold, approvers=approvers)
-    return replace(hold, status=HoldStatus.APPROVED, approvers=approvers, ended_by=person, ended_ms=at_ms)
+        return hold.but(approvers=approvers)
+    return hold.but(status=HoldStatus.APPROVED, approvers=approvers, ended_by=person, ended_ms=at_ms)
 
 
 def fold_hold(hold: HoldState, entry: ApprovalEvent, at_ms: int) -> HoldState:
@@ -188,16 +117,16 @@ def fold_hold(hold: HoldState, entry: ApprovalEvent, at_ms: int) -> HoldState:
     match entry.kind:
         case ApprovalKind.REQUESTED if entry.requested is not None and hold.status is HoldStatus.HELD:
             seen = entry.requested
-            return replace(
-                hold, status=HoldStatus.REQUESTED, requested_ms=at_ms, shown_digest=seen.shown_digest,
+            return hold.but(
+                status=HoldStatus.REQUESTED, requested_ms=at_ms, shown_digest=seen.shown_digest,
                 preview_digest=seen.preview_digest, approvable=seen.approvable,
             )  # fmt: skip
         case ApprovalKind.DECIDED if entry.decided is not None and objection_to(hold, entry.decided, at_ms) is None:
             return _decided(hold, entry.decided, at_ms)
         case ApprovalKind.EXPIRED if hold.expires_ms is not None and at_ms >= hold.expires_ms:
-            return replace(hold, status=HoldStatus.EXPIRED, ended_ms=at_ms)
+            return hold.but(status=HoldStatus.EXPIRED, ended_ms=at_ms)
         case ApprovalKind.WITHDRAWN:
-            return replace(hold, status=HoldStatus.WITHDRAWN, ended_ms=at_ms)
+            return hold.but(status=HoldStatus.WITHDRAWN, ended_ms=at_ms)
     return hold
 
 
@@ -222,9 +151,7 @@ class ApprovalFold:
 
     def __init__(self, proven: Callable[[Envelope], bool]) -> None:
         self._proven = proven
-        self._holds: dict[str, HoldState] = {}
-        self._by_call: dict[str, tuple[str, ...]] = {}
-        self._open: dict[str, None] = {}
+        self._holds = HoldStates()
         self._next: dict[int, int] = {}
 
     def apply(self, envelope: Envelope) -> HoldChange:
@@ -237,7 +164,7 @@ class ApprovalFold:
         self._next[where.partition] = where.offset + 1
         after = self._held(envelope) if before is None else fold_hold(before, entry, envelope.time_ms)
         if after is not None and after is not before:
-            self._put(after)
+            self._holds.put(after)
         return HoldChange(before, after, hold_id)
 
     def hold(self, hold_id: str) -> HoldState | None:
@@ -245,14 +172,18 @@ class ApprovalFold:
 
     def of_call(self, call_id: str) -> tuple[HoldState, ...]:
         """All holds of a call, oldest first."""
-        return tuple(self._holds[hold_id] for hold_id in self._by_call.get(call_id, ()))
+        return self._holds.of_call(call_id)
+
+    def knows(self, call_id: str) -> bool:
+        """Whether there is any hold of that call."""
+        return self._holds.knows(call_id)
 
     def open_holds(self) -> Iterator[HoldState]:
         """Those that people may still decide, oldest first."""
-        return (self._holds[hold_id] for hold_id in self._open)
+        return self._holds.open()
 
     def __iter__(self) -> Iterator[HoldState]:
-        return iter(self._holds.values())
+        return iter(self._holds)
 
     def __len__(self) -> int:
         return len(self._holds)
@@ -263,22 +194,13 @@ class ApprovalFold:
             return None
         if not self._proven(envelope):
             return None
-        binding = binding_of(held)
+        binding = binding_of(held).digest
         standing = next((h for h in self.of_call(entry.call_id) if h.binding == binding and h.status in _STANDING), None)
         return HoldState(
             hold_id=entry.event_id, call_id=entry.call_id, position=envelope.position, held_ms=envelope.time_ms,
             status=HoldStatus.HELD if standing is None else HoldStatus.JOINED,
             joined_to="" if standing is None else standing.hold_id,
-            reason=held.reason, binding=binding, tenant=held.call.principal.tenant, asker=held.call.principal.person,
+            reason=held.reason, binding=binding, about=ref_of(held.call), asker=held.call.principal.person,
             group=held.group, quorum=max(held.quorum, 1), not_before_ms=held.not_before_ms,
             expires_ms=None if held.reason is HoldReason.IN_DOUBT else held.expires_ms,
         )  # fmt: skip
-
-    def _put(self, hold: HoldState) -> None:
-        if hold.hold_id not in self._holds:
-            self._by_call[hold.call_id] = (*self._by_call.get(hold.call_id, ()), hold.hold_id)
-        self._holds[hold.hold_id] = hold
-        if hold.open:
-            self._open[hold.hold_id] = None
-        else:
-            self._open.pop(hold.hold_id, None)

@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fourgates.contract.parts import Principal
-from fourgates.contract.ports import Following, Log
+from fourgates.contract.ports import Envelope, Following, Log
 from fourgates.contract.topology import CONTROLS
 from fourgates.gates.controls import ControlFold
 from fourgates.gates.refusal import Refusal
 
 
 class ControlView:
-    """Follows the topic. Every stage that refuses by it refuses alike."""
+    """Follows the topic. Every stage that refuses by it refuses alike; `told` is called whenever something was said."""
 
-    def __init__(self, log: Log) -> None:
-        self._log = log
+    def __init__(self, log: Log, told: Callable[[], None] = lambda: None) -> None:
+        self._log, self._told = log, told
         self._fold = ControlFold()
         self._following: Following | None = None
 
     async def start(self) -> None:
         """Returns once everything that had been said is known."""
         self._fold = ControlFold()
-        self._following = await self._log.follow(CONTROLS, self._fold.apply)
+        self._following = await self._log.follow(CONTROLS, self._take)
         await self._following.reached_end()
 
     async def close(self) -> None:
         if self._following is not None:
             await self._following.close()
             self._following = None
+
+    def _take(self, envelope: Envelope) -> None:
+        self._fold.apply(envelope)
+        self._told()
 
     def barred(self, tool: str, who: Principal, run_id: str) -> Refusal | None:
         """Why such a call may not go on now. Raises RuntimeError where the view was not started: it would let all pass."""

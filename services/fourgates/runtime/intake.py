@@ -28,6 +28,7 @@ OnUnforeseen: TypeAlias = Callable[[Envelope], Sequence[Emit]]
 UNFORESEEN_IN_A_ROW = 5
 """So many unforeseen exceptions without a good record between them end the process: it is broken, not the records."""
 BACKOFF_BASE, BACKOFF_CAP = 0.1, 10.0
+_AT_ONCE = 500
 
 _log = structlog.get_logger("fourgates.intake")
 
@@ -165,9 +166,7 @@ class RecordHandler:
     async def tick(self) -> None:
         """Lets the stage do what time alone brings, and publishes it. Raises only CancelledError and FatalError."""
         try:
-            emitted = await self._stage.tick()
-            for record in emitted:
-                await self._publish(record)
+            await self._publish_all(await self._stage.tick())
         except (FatalError, asyncio.CancelledError):
             raise
         except Transient as fault:
@@ -231,6 +230,22 @@ class RecordHandler:
                 self._metrics.retries.labels(self._stage.name).inc()
                 _log.info("tried again", stage=self._stage.name, attempt=attempt, fault=_where(fault))
             await self._clock.sleep(backoff(attempt))
+
+    async def _publish_all(self, emitted: Sequence[Emit]) -> None:
+        """Records of one key in their order, different keys at once: ten thousand holds may expire in the same second."""
+        lines: dict[str, list[Emit]] = {}
+        for record in emitted:
+            lines.setdefault(record.key(), []).append(record)
+        waiting = list(lines.values())
+        while waiting:
+            now, waiting = waiting[:_AT_ONCE], waiting[_AT_ONCE:]
+            said = await asyncio.gather(*map(self._publish_in_order, now), return_exceptions=True)
+            if (fault := next((one for one in said if one is not None), None)) is not None:
+                raise fault
+
+    async def _publish_in_order(self, line: Sequence[Emit]) -> None:
+        for record in line:
+            await self._publish(record)
 
     async def _publish(self, record: Emit) -> None:
         await self._retried(lambda: self._publisher.publish(record))
