@@ -25,6 +25,7 @@ from fourgates.gates.identity import GrantBook, IssuerConfig, TokenVerifier
 from fourgates.gates.permission import Policies, PolicySource
 from fourgates.runtime.keys import Keyring
 from fourgates.sanitizer.settings import SanitizerSettings
+from fourgates.tools.results import bind_results
 from fourgates.validator.settings import ValidatorSettings
 
 STAGES = ("validator", "authorizer", "waiter", "executor", "sanitizer")
@@ -96,6 +97,7 @@ def build_stage(name: str, world: World, settings: StageSettings, producer: str)
             producer=producer, settings=settings.waiter,
         )  # fmt: skip
     if name == "executor":
+        bind_results(catalog, world.result_blobs)
         ports = executor.ExecutorPorts(
             log=world.log, publisher=world.publisher(name), clock=clock, verifier=world.verifier,
             blobs=world.raw_blobs, result_key=keys.result_key(), failpoints=world.failpoints,

@@ -39,7 +39,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
         return lambda **more: Blobs(memory, **more)
     server: S3Server = request.getfixturevalue("s3")
     url = server.make_bucket(f"bucket{next(_BUCKETS)}") + "/some/prefix"
-    return lambda **more: s3_blob_store(url, **server.access, **more)
+    return lambda **more: s3_blob_store(url, server.access, **more)
 
 
 @pytest.fixture
@@ -232,8 +232,8 @@ async def test_deleted_bytes_leave_no_owner_behind(store: BlobStore) -> None:
 
 async def test_a_store_that_is_away_is_transient(s3: S3Server) -> None:
     for store in (
-        s3_blob_store(s3.make_bucket("away"), **(s3.access | {"secret_access_key": "another one"})),
-        s3_blob_store("s3://no-such-bucket", **s3.access),
+        s3_blob_store(s3.make_bucket("away"), s3.access | {"secret_access_key": "another one"}),
+        s3_blob_store("s3://no-such-bucket", s3.access),
     ):
         with pytest.raises(Transient, match="blob store"):
             await store.put("acme", b"abc", ANNA)
@@ -242,7 +242,7 @@ async def test_a_store_that_is_away_is_transient(s3: S3Server) -> None:
 @pytest.mark.parametrize("url", ["", "http://x/y", "s3://", "bucket"])
 def test_an_address_that_is_no_bucket_is_refused(url: str) -> None:
     with pytest.raises(ConfigurationError, match="s3://bucket"):
-        s3_blob_store(url)
+        s3_blob_store(url, {})
 
 
 async def test_no_name_of_a_subject_lies_in_an_objects_name(tmp_path: Path) -> None:

@@ -83,6 +83,8 @@ class ToolContext:
     precondition: Mapping[str, Any] = field(default_factory=dict)
     """The facts that the rules were checked on, for optimistic versions."""
     attempt: int = 1
+    run_id: str = ""
+    """The run that the call belongs to."""
     stopping: Stopping = field(default_factory=Stopping)
     """The wish that this attempt ends, for tools that run in a thread, and how many seconds are left of it."""
 

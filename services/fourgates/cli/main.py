@@ -27,8 +27,9 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "query": ("auditing:query", "Ask the audit in SQL."),
     "explain": ("auditing:explain", "Tell the life of one call."),
     "audit": ("auditing:audit", "Check the audit for what must never happen."),
+    "results": ("results:results", "Read stored results that were too long to be shown whole."),
     "dead": ("dead:dead", "Look at dead letters."),
-    "catalog": ("catalog:catalog", "Check or export the catalog of tools."),
+    "catalog": ("catalog:catalog", "Check or export the catalog of tools, accept those of others."),
     "topics": ("topics:topics", "Make the topics on the broker."),
     "keys": ("keys:keys", "Make key files."),
 }

@@ -21,6 +21,7 @@ from fourgates.assembly import StageSettings
 from fourgates.audit.settings import DoorSettings, SinkSettings, StoreSettings
 from fourgates.cli.standing import standing_settings
 from fourgates.contract.errors import ConfigurationError
+from fourgates.runtime.blob_stores import BlobSettings
 from fourgates.runtime.keys import is_loopback
 from fourgates.runtime.worker_settings import WorkerSettings
 
@@ -101,6 +102,8 @@ class Settings(BaseSettings):
     """Replicas of every topic that `topics create` makes."""
     kafka_libs: Path = Path("~/.cache/fourgates/kafka-libs")
     """Where `up` keeps the jars of the local broker, fetched once."""
+    blobs: BlobSettings = BlobSettings()
+    """Where results lie that are too large for a record: `FOURGATES_BLOBS__URL` and so on."""
     clickhouse_url: str = ""
     """`http://user@host:8123`; empty: the embedded engine under `home`."""
     clickhouse_password: SecretStr = SecretStr("")
@@ -212,7 +215,7 @@ def has_display() -> bool:
 
 
 def _given(name: str, value: Any) -> str:
-    secret = any(word in name for word in ("TOKEN", "PASSWORD"))
+    secret = any(word in name for word in ("TOKEN", "PASSWORD", "SECRET"))
     return "" if secret else f" (it is {str(value)[:80]!r})"
 
 

@@ -19,7 +19,7 @@ from fourgates.contract.ports import Failpoints, Publisher
 from fourgates.contract.seals import RecordOpener, RecordWriter
 from fourgates.gates.identity import APPROVALS_AUDIENCE, IssuerConfig
 from fourgates.gates.permission import PolicySource
-from fourgates.runtime.blobs import LocalBlobStore
+from fourgates.runtime.blob_stores import BlobStores, blob_stores
 from fourgates.runtime.clock import SystemClock
 from fourgates.runtime.data import data_folder
 from fourgates.runtime.failpoints import FailingPublisher, FolderFailpoints
@@ -104,6 +104,11 @@ class Base:
                                      "it is for tests, leave it unset")  # fmt: skip
         return FolderFailpoints(folder)
 
+    @cached_property
+    def blobs(self) -> BlobStores:
+        """Raises ConfigurationError naming the setting."""
+        return blob_stores(self.settings.blobs, self.settings.home)
+
     def writer(self, name: str) -> RecordWriter:
         """Encodes and seals that writer's records."""
         return RecordWriter(self.codec, self.keyring.signer(name))
@@ -141,7 +146,7 @@ class Trusted:
 
 def world_of(base: Base, bus: KafkaBus, issuers: Trusted) -> World:
     """The world of a stage's process."""
-    blobs, failpoints = base.settings.home / "blobs", base.failpoints
+    failpoints = base.failpoints
 
     def publisher(writer: str) -> Publisher:
         plain = bus.publisher(base.writer(writer))
@@ -149,7 +154,7 @@ def world_of(base: Base, bus: KafkaBus, issuers: Trusted) -> World:
 
     return World(
         catalog=base.catalog, policies=base.policies, keyring=base.keyring, issuers=issuers.callers, log=bus, clock=base.clock,
-        publisher=publisher, raw_blobs=LocalBlobStore(blobs / "raw"), result_blobs=LocalBlobStore(blobs / "results"),
+        publisher=publisher, raw_blobs=base.blobs.raw, result_blobs=base.blobs.results,
         failpoints=failpoints,
     )  # fmt: skip
 

@@ -152,7 +152,7 @@ class Runner:
     def _context(self, job: Job, fence: int, timeout: float, attempt: int) -> ToolContext:
         return ToolContext(
             key=job.call.call_id, fence=fence, deadline_ms=self._m.clock.now_ms() + int(timeout * 1000),
-            principal=job.call.principal, precondition=job.ready.facts, attempt=attempt,
+            principal=job.call.principal, precondition=job.ready.facts, attempt=attempt, run_id=job.call.run_id,
         )  # fmt: skip
 
     async def _committed(self, job: Job, done: Attempt, claim_id: str) -> LedgerEntry:

@@ -92,7 +92,7 @@ def _head(text: str, budget: int, lines: int | None) -> int:
             end = at
     if (inside := placeholder_around(text, end)) is not None:
         end = inside[0]
-    return _bound_before(text, end)
+    return bound_before(text, end)
 
 
 def _tail(text: str, budget: int, lines: int | None, head: int) -> int:
@@ -112,7 +112,7 @@ def _tail(text: str, budget: int, lines: int | None, head: int) -> int:
     return _bound_after(text, start)
 
 
-def _bound_before(text: str, at: int) -> int:
+def bound_before(text: str, at: int) -> int:
     """The last grapheme bound at or before `at`."""
     for start, end in _clusters(text, at):
         if end > at:

@@ -11,9 +11,9 @@ import hashlib
 import re
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from fourgates.contract.errors import OverQuota
 from fourgates.contract.ports import BlobInfo, BlobOwner
@@ -176,8 +176,8 @@ class MemoryBlobStore(Blobs):
         return len(self.contents())
 
 
-def s3_blob_store(url: str, quota: int = 0, **access: Any) -> Blobs:
-    """A bucket of an S3-compatible store; see `runtime/s3.py` for the arguments."""
+def s3_blob_store(url: str, access: Mapping[str, str], quota: int = 0) -> Blobs:
+    """A bucket of an S3-compatible store; see `S3Objects.open` for the access."""
     from fourgates.runtime.s3 import S3Objects
 
     return Blobs(S3Objects.open(url, **access), quota)

@@ -41,7 +41,8 @@ class S3Objects:
             "endpoint": endpoint, "region": region or "us-east-1", "access_key_id": access_key_id,
             "secret_access_key": secret_access_key,
         }  # fmt: skip
-        store = S3Store(
+        made: Any = S3Store
+        store = made(
             parts.netloc, client_options={"allow_http": endpoint.startswith("http://"), "timeout": f"{_ANSWERS_WITHIN_S:.0f}s"},
             **{name: value for name, value in given.items() if value},
         )  # fmt: skip

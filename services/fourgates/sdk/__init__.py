@@ -1,6 +1,6 @@
 """What an agent imports: runs, calls, observations. Loads neither Faust nor a web framework."""
 
-from .answer import Answer, RunStopped
+from .answer import Answer, PageRefused, RunStopped
 from .bearer import TokenSource
 from .client import Client
 from .run import Options, Run
@@ -9,6 +9,6 @@ from .sync import SyncClient, SyncRun
 from .transport import BusTransport, Transport
 
 __all__ = [
-    "Answer", "BusTransport", "Client", "Options", "Run", "RunStopped", "SdkSettings", "SyncClient", "SyncRun", "TokenSource",
-    "Transport",
+    "Answer", "BusTransport", "Client", "Options", "PageRefused", "Run", "RunStopped", "SdkSettings", "SyncClient", "SyncRun",
+    "TokenSource", "Transport",
 ]  # fmt: skip

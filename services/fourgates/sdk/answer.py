@@ -91,3 +91,11 @@ class RunStopped(Exception):
     def __init__(self, answer: Answer) -> None:
         super().__init__(f"the run stopped: {answer.code.value} ({answer.reason or 'no reason given'})")
         self.answer = answer
+
+
+class PageRefused(Exception):
+    """A page of a stored result cannot be read; `answer` says why."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(f"a page of the result cannot be read: {answer.code.value} ({answer.reason or 'no reason given'})")
+        self.answer = answer

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +16,7 @@ from fourgates.contract.events import CallRequested, RequestKind
 from fourgates.contract.ports import Clock
 from fourgates.gates.origins import OriginBook
 
-from .answer import Answer, RunStopped, no_answer_yet
+from .answer import Answer, PageRefused, RunStopped, no_answer_yet
 from .bearer import Bearer
 from .inbox import Inbox, Track, is_open
 from .request import MAX_ID_CHARS, MAX_INTENT_BYTES, marks_of, newest_turns, own_refusal, raw_text
@@ -23,6 +24,9 @@ from .transport import Transport
 
 PUBLISH_S = 5.0
 """A request gets at least so long to reach the log, also where the caller does not wait for an answer."""
+READ_RESULT = "read_result"
+"""The tool that pages through stored results; `fourgates.tools.results.add_result_reader` brings it into a catalog."""
+PAGE_BYTES = 16_384
 _PUBLISH_AGAIN_S = 0.5
 _OPEN_PATIENCE = 6
 """A call that waits for people or evidence is asked for so much more rarely: its rest comes by itself."""
@@ -130,6 +134,27 @@ class Run:
         asked = self._known(call_id)
         cancel = dataclasses.replace(asked.request, event_id=ids.random_id(), kind=RequestKind.CANCEL, arguments="", origins=())
         return await self._answer(asked, cancel, wait)
+
+    async def read_result(self, answer: Answer, offset: int = 0, size: int = 8_192, wait: float | None = None) -> Answer:
+        """A page of the whole result of an answer that was cut, through the tool `read_result` of the catalog.
+
+        `fields` has `next_offset` (null at the end) and `size` of the whole in bytes, the content is {"text", ...}. Raises
+        ValueError for an answer that is whole, else as `call`.
+        """
+        if answer.content_ref is None:
+            raise ValueError("the answer names no stored result: it is whole, or the rest was not kept")
+        asked = {"ref": answer.content_ref.ref, "offset": offset, "size": size}
+        return await self.call(READ_RESULT, asked, tool_call_id=f"page-{answer.call_id[:24]}-{offset}-{size}", wait=wait)
+
+    async def result_text(self, answer: Answer, wait: float | None = None) -> AsyncIterator[str]:
+        """The whole result, page by page. Raises PageRefused where a page cannot be read, else as `read_result`."""
+        offset: int | None = 0
+        while offset is not None:
+            page = await self.read_result(answer, offset, PAGE_BYTES, wait)
+            if not page.ok or page.content is None:
+                raise PageRefused(page)
+            yield json.loads(page.content)["text"]
+            offset = page.fields.get("next_offset")
 
     def _known(self, call_id: str) -> _Asked:
         asked = self._asked.get(call_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -108,6 +108,20 @@ class SyncRun:
     ) -> Answer:
         """As `Run.call`."""
         return self._client._do(self._run.call(tool, arguments, tool_call_id=tool_call_id, wait=wait, budget=budget))
+
+    def read_result(self, answer: Answer, offset: int = 0, size: int = 8_192, wait: float | None = None) -> Answer:
+        """As `Run.read_result`."""
+        return self._client._do(self._run.read_result(answer, offset, size, wait))
+
+    def result_text(self, answer: Answer, wait: float | None = None) -> Iterator[str]:
+        """As `Run.result_text`."""
+        pages = self._run.result_text(answer, wait)
+
+        async def following() -> str | None:
+            return await anext(pages, None)
+
+        while (page := self._client._do(following())) is not None:
+            yield page
 
     def wait(self, call_id: str, timeout: float | None = None) -> Answer:
         """As `Run.wait`."""
