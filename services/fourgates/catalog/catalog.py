@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from fourgates.contract.errors import ConfigurationError
 from fourgates.contract.parts import Risk
 
+from .acceptance import Offer
 from .registration import refuse_contradictions
 from .schema import close_schema, compile_schema, open_place
 from .tool import Tool
@@ -29,6 +30,8 @@ class Catalog:
         self.policies = policies
         """Cedar text that ships with the catalog; an operator's own policies replace it."""
         self._tools: dict[str, Tool] = {}
+        self.offers: dict[str, Offer] = {}
+        """Tools whose definition is somebody else's, accepted or not; see `fourgates catalog accept`."""
 
     def tool(
         self,

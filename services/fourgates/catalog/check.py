@@ -24,8 +24,13 @@ class Finding:
 
 
 def check_catalog(catalog: Catalog) -> list[Finding]:
-    """Every finding, each tool and rule once, in the order of registration."""
-    return [Finding(tool.name, rule, said) for tool in catalog for rule, find in _RULES.items() if (said := find(tool))]
+    """Every finding, each tool and rule once, in the order of registration; then what nobody has accepted yet."""
+    found = [Finding(tool.name, rule, said) for tool in catalog for rule, find in _RULES.items() if (said := find(tool))]
+    waiting = [name for name, offer in catalog.offers.items() if offer.accepted() is None]
+    return found + [
+        Finding(name, "not_accepted", f"is not accepted and unknown to every gate; see `fourgates catalog accept {name}`")
+        for name in waiting
+    ]
 
 
 _SQL = re.compile(r"sql", re.I)

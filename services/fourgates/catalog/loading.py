@@ -44,7 +44,7 @@ def load_catalog(where: str) -> Catalog:
         found = _made(where, found)
     if not isinstance(found, Catalog):
         raise ConfigurationError(f"catalog {where!r} is a {type(found).__name__}; name {_KIND}")
-    if not len(found):
+    if not len(found) and not found.offers:
         raise ConfigurationError(f"catalog {where!r} has no tools; register at least one with @{attribute}.tool(...)")
     return found
 

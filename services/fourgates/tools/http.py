@@ -137,18 +137,28 @@ class HttpTool:
             await client.aclose()
 
     async def _once(self, url: str, headers: dict[str, str], body: bytes | None) -> tuple[int, httpx.Headers, bytes]:
+        sent = False
+
+        async def trace(event: str, info: Mapping[str, Any]) -> None:
+            nonlocal sent
+            sent = sent or event.endswith("send_request_headers.started")
+
         try:
-            async with self._client().stream(self.request.method, url, headers=headers, content=body) as answer:
+            async with self._client().stream(
+                self.request.method, url, headers=headers, content=body, extensions={"trace": trace}
+            ) as answer:
                 raw = bytearray()
                 async for chunk in answer.aiter_raw():
                     raw += chunk
                     if len(raw) > self._limits.answer_bytes:
                         raise ToolError("answer_too_large", f"The answer is larger than {self._limits.answer_bytes} bytes.")
                 return answer.status_code, answer.headers, bytes(raw)
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as fault:
-            raise away("not_reached") from fault  # raised before anything is written
-        except httpx.HTTPError as fault:
-            raise silent("answer_lost") from fault
+        except (httpx.HTTPError, httpx.InvalidURL) as fault:
+            raise silent("answer_lost") if sent else away("not_reached") from fault
+        except asyncio.CancelledError as wish:
+            if sent:
+                raise
+            raise away("not_reached") from wish  # stopped here, it is known that nothing happened
 
     def _redirect(self, status: int, headers: httpx.Headers, url: str) -> str | None:
         """Where a read goes on; None where the answer itself counts."""

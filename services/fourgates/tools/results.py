@@ -23,7 +23,7 @@ many bytes at most. Changes nothing. Returns {text, next_offset, size}: next_off
 class PageAsked(BaseModel):
     """The arguments."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(strict=True, extra="forbid")
 
     ref: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="content_ref.ref of the answer that was cut")]
     offset: Annotated[int, Field(ge=0, le=2**40, description="where to begin, in bytes")] = 0
@@ -59,10 +59,10 @@ class ResultReader:
 
 def add_result_reader(catalog: Catalog) -> None:
     """Adds the tool `read_result` to a catalog. It is a read: whoever may read needs no further policy."""
-    catalog.tool(
-        name=READ_RESULT, description=_DESCRIPTION, risk="read", timeout=10,
+    catalog.register(
+        ResultReader(), name=READ_RESULT, description=_DESCRIPTION, arguments=PageAsked, risk="read", timeout=10,
         output=OutputLimit(bytes=4 * MOST_BYTES), lift=("next_offset", "size"),
-    )(ResultReader())  # fmt: skip
+    )  # fmt: skip
 
 
 def bind_results(catalog: Catalog, store: BlobStore) -> None:
