@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import random
 import traceback
 from collections import deque
@@ -185,7 +184,8 @@ class RecordHandler:
             envelope = await self._retried(self._open(received))
         except Poison as poison:
             return poison
-        return dataclasses.replace(envelope, folded=self._folded(envelope))
+        folded = self._folded(envelope)
+        return Envelope(envelope.record, envelope.position, envelope.time_ms, envelope.writer, folded, envelope.raw)
 
     def _folded(self, envelope: Envelope) -> Any:
         try:
