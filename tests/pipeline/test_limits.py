@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import statistics
+import time
 from collections import Counter
 
 import pytest
 
 from fourgates.contract.codes import Code
 from support.eventually import eventually
-from support.toolbox import RUN_CALLS, USER_CENTS
+from support.toolbox import HANG_AT_ONCE, RATE_CALLS, RUN_CALLS, USER_CENTS
 from support.worlds import StoryWorld
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -75,3 +77,41 @@ async def test_a_quota_outlives_the_executor(world: StoryWorld) -> None:
     assert (await run.call("spend", json.dumps({"cents": USER_CENTS}), tool_call_id="1")).code is Code.OK
     await world.kill("executor")
     assert (await run.call("spend", '{"cents": 1}', tool_call_id="2", wait=60)).code is Code.QUOTA_EXCEEDED
+
+
+async def test_a_rate_is_told_with_when_to_ask_again(world: StoryWorld) -> None:
+    """E11: not final; the call is as good as new when its time has come."""
+    run = world.run(somebody())
+    answers = [await run.call("count", json.dumps({"to": n}), tool_call_id=str(n)) for n in range(RATE_CALLS + 1)]
+    assert [answer.code for answer in answers[:RATE_CALLS]].count(Code.OK) >= RATE_CALLS - 1  # another story may have asked
+    last = answers[-1]
+    assert (last.code, last.reason, last.final, last.retryable) == (Code.RATE_LIMITED, "rate", False, True)
+    assert "Ask again in" in last.message
+
+
+async def _p50(world: StoryWorld, calls: int = 40) -> float:
+    """Milliseconds of a quick call, one after the other."""
+    run, took = world.run(somebody()), []
+    for n in range(calls):
+        begun = time.perf_counter()
+        answer = await run.call("look", json.dumps({"item": f"x{n}"}), tool_call_id=str(n))
+        took.append((time.perf_counter() - begun) * 1000)
+        assert answer.code is Code.OK, answer
+    return statistics.median(took)
+
+
+async def test_two_hundred_calls_of_a_tool_that_hangs_leave_the_others_quick(world: StoryWorld) -> None:
+    """E11: four hang, the others wait or are told; meanwhile a quick tool answers as before."""
+    await _p50(world, 10)
+    before = await _p50(world)
+    run = world.run(somebody())
+    hanging = [asyncio.create_task(run.call("hang", json.dumps({"to": n}), tool_call_id=str(n), wait=30)) for n in range(200)]
+    await eventually(lambda: len(world.downstream.entries("hang")) >= HANG_AT_ONCE)
+    during = await _p50(world)
+    entered = len(world.downstream.entries("hang"))
+    answers = await asyncio.gather(*hanging)
+    after = await _p50(world)
+    # Other work on the machine shows before, during or after; a call that waited behind those that hang takes seconds.
+    assert during <= 1.5 * max(before, after) + 5.0, (before, during, after)
+    assert entered < 200
+    assert {answer.code for answer in answers} <= {Code.TIMEOUT, Code.RATE_LIMITED, Code.UNAVAILABLE}

@@ -30,7 +30,9 @@ TENANT = "acme"
 STAFF = ("staff",)
 AGENT = "bot"
 FAST = StageSettings(
-    executor=ExecutorSettings(drain=0.5, audit_wait=3.0, audit_lag=3.0, retry_base=0.01, retry_cap=0.05, probe_every=0.1)
+    executor=ExecutorSettings(
+        drain=0.5, audit_wait=3.0, audit_lag=3.0, retry_base=0.01, retry_cap=0.05, probe_every=0.1, room_wait=3.0
+    )
 )
 """Short leases, so that a story about a dead executor takes seconds."""
 OPTIONS = Options(wait_s=15.0, ask_again_s=5.0, budget_s=20.0)

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from fourgates.assembly import build_stage, last_word, producer_of
-from fourgates.cli.settings import PREFIX, Address
+from fourgates.cli.settings import PREFIX, Address, Settings
 from fourgates.cli.world import Base, Trusted, world_of
 from fourgates.contract.errors import Transient
 from fourgates.contract.ports import Emit, Envelope, Stage
@@ -27,9 +27,21 @@ def run_stage(base: Base, name: str) -> int:
     return run_worker(Work(
         stage=_accompanied(_failing(stage, base), base, issuers), bus=bus, publisher=world.publisher(name),
         opener=base.opener, producer=producer, on_unforeseen=last_word(stage, producer),
-        settings=settings.worker.model_copy(update={"health_host": health.host, "health_port": health.port}),
+        settings=settings.worker.model_copy(update={
+            "health_host": health.host, "health_port": health.port, "at_once": _at_once(name, settings),
+        }),
         failpoints=base.failpoints,
     ))  # fmt: skip
+
+
+_TOOLS_THAT_HANG = 3
+"""So many tools may fill all their places in an executor, and the others still have theirs."""
+
+
+def _at_once(name: str, settings: Settings) -> int:
+    """Records under way. Those of an executor mostly wait for a tool: a few tools that hang must not hold back its partitions."""
+    at_once = settings.worker.at_once
+    return at_once if name != "executor" else max(at_once, (_TOOLS_THAT_HANG + 1) * settings.stages.executor.per_tool)
 
 
 def _failing(stage: Stage, base: Base) -> Stage:

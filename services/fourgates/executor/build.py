@@ -15,6 +15,7 @@ from fourgates.executor.recovery import Recovery
 from fourgates.executor.releasing import Releaser
 from fourgates.executor.reserving import Reservations, check_quotas
 from fourgates.executor.results import ResultBoxes
+from fourgates.executor.rooms import Rooms
 from fourgates.executor.running import Runner
 from fourgates.executor.settings import ExecutorSettings
 from fourgates.executor.stage import ExecutorStage, Parts
@@ -51,7 +52,8 @@ def build(
     controls = ControlView(ports.log)
     preflight = Preflight(catalog, policies, audit, controls, ports.clock)
     means = Means(ports.publisher, ports.clock, words, boxes, settings, ports.failpoints)
-    runner, recovery = Runner(index, preflight, means), Recovery(index, effects, preflight, means)
+    runner, rooms = Runner(index, preflight, means), Rooms(ports.clock, settings)
+    recovery = Recovery(index, effects, preflight, rooms, means)
     reservations, releaser = Reservations(effects, words, settings.quotas), Releaser(index, effects, words)
-    parts = Parts(catalog, index, effects, audit, controls, preflight, runner, recovery, reservations, releaser, words)
+    parts = Parts(catalog, index, effects, audit, controls, preflight, runner, recovery, rooms, reservations, releaser, words)
     return ExecutorStage(parts, ports.verifier, ports.clock, settings)

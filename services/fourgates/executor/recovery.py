@@ -20,6 +20,7 @@ from fourgates.executor.effects_view import EffectsView
 from fourgates.executor.index import LedgerIndex, OpenClaim
 from fourgates.executor.means import Means
 from fourgates.executor.preflight import Preflight
+from fourgates.executor.rooms import Rooms
 from fourgates.executor.running import NEVER
 from fourgates.gates.ledger import Phase
 from fourgates.gates.refusal import Refusal
@@ -32,8 +33,8 @@ _log = structlog.get_logger("fourgates.executor")
 class Recovery:
     """What the owner of a partition owes every claim in doubt there. One task a claim; a crash in between heals."""
 
-    def __init__(self, index: LedgerIndex, effects: EffectsView, look: Preflight, means: Means) -> None:
-        self._index, self._effects, self._look, self._m = index, effects, look, means
+    def __init__(self, index: LedgerIndex, effects: EffectsView, look: Preflight, rooms: Rooms, means: Means) -> None:
+        self._index, self._effects, self._look, self._rooms, self._m = index, effects, look, rooms, means
         self._clock, self._settings = means.clock, means.settings
         self._rng = random.Random()  # noqa: S311 - spreads load, guards nothing
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -88,38 +89,46 @@ class Recovery:
 
     async def _send_again(self, claim: OpenClaim, call: Call, tool: Tool, landed: Any) -> LedgerEntry | None:
         """Only where the key is honoured, only in doubt, only while `effects` shows the key held by this claim."""
-        claim_id, s = claim.entry.claim_id, self._settings
+        attempt, s = 0, self._settings
         asserted: set[str] = set()
-        attempt = 0
         while may_retry(self._may_send_again(claim, tool, attempt)):
-            if not self._in_doubt(claim) or self._look.controls(call):
-                return None
             attempt += 1
-            ready = await self._look.rules(tool, call, landed, json.loads(call.arguments))
-            if isinstance(ready, Refusal):  # the first send may be why, or something else that now forbids it
-                return None
-            if not self._effects.holds(call.effect_key, call.call_id, claim.fence):
-                return None
-            attempt_id = ids.random_id()
-            await self._index.append(self._m.words.attempted(call, claim_id, attempt_id, "recoverer"))
-            if not self._in_doubt(claim) or attempt_id not in self._index.state(call.call_id).attempts:
-                return None
-            timeout = tool.timeout.total_seconds()
-            started = self._clock.now_ms()
-            context = self._context(claim, call, timeout, attempt, ready.facts)
-            done = await run_tool(tool, landed, context, timeout, claim.stop)
-            if done.ended is Ended.COMMITTED:
-                return await self._committed(claim, call, done, started)
-            if done.ended is Ended.NOT_EXECUTED:
-                asserted.add(attempt_id)
-                if not done.retryable and asserted >= self._index.state(call.call_id).attempts:
-                    return self._m.words.finished(
-                        call, None, done, claim_id=claim_id, outcome="failed", vouches=len(asserted), started_ms=started
-                    )
+            async with self._rooms.room(tool, call.principal.tenant):
+                done = await self._one_more(claim, call, tool, landed, attempt, asserted)
+            if not isinstance(done, Attempt):
+                return done
             await self._clock.sleep(
                 backoff(attempt, base_s=s.retry_base, cap_s=s.retry_cap, retry_after_s=done.retry_after_s, rng=self._rng)
             )
         return None
+
+    async def _one_more(
+        self, claim: OpenClaim, call: Call, tool: Tool, landed: Any, number: int, asserted: set[str]
+    ) -> Attempt | LedgerEntry | None:
+        """One send and how it ended; the last word where that is one; None where nothing may be sent any more."""
+        claim_id = claim.entry.claim_id
+        if not self._in_doubt(claim) or self._look.controls(call):
+            return None
+        ready = await self._look.rules(tool, call, landed, json.loads(call.arguments))
+        if isinstance(ready, Refusal):  # the first send may be why, or something else that now forbids it
+            return None
+        if not self._effects.holds(call.effect_key, call.call_id, claim.fence):
+            return None
+        attempt_id = ids.random_id()
+        await self._index.append(self._m.words.attempted(call, claim_id, attempt_id, "recoverer"))
+        if not self._in_doubt(claim) or attempt_id not in self._index.state(call.call_id).attempts:
+            return None
+        timeout, started = tool.timeout.total_seconds(), self._clock.now_ms()
+        done = await run_tool(tool, landed, self._context(claim, call, timeout, number, ready.facts), timeout, claim.stop)
+        if done.ended is Ended.COMMITTED:
+            return await self._committed(claim, call, done, started)
+        if done.ended is Ended.NOT_EXECUTED:
+            asserted.add(attempt_id)
+            if not done.retryable and asserted >= self._index.state(call.call_id).attempts:
+                return self._m.words.finished(
+                    call, None, done, claim_id=claim_id, outcome="failed", vouches=len(asserted), started_ms=started
+                )
+        return done
 
     def _may_send_again(self, claim: OpenClaim, tool: Tool, attempts: int) -> RetryLook:
         """The same conditions as for any retry. The call's own budget is over by now: it bounded the sends that were for the
@@ -160,7 +169,7 @@ class Recovery:
     ) -> ToolContext:  # fmt: skip
         return ToolContext(
             key=call.call_id, fence=claim.fence, deadline_ms=self._clock.now_ms() + int(timeout * 1000),
-            principal=call.principal, precondition=facts, attempt=attempt,
+            principal=call.principal, precondition=facts, attempt=attempt, run_id=call.run_id,
         )  # fmt: skip
 
     async def _ask_people(self, claim: OpenClaim, not_before_ms: int) -> None:

@@ -48,6 +48,10 @@ class ExecutorSettings(BaseModel):
     """How long a near duplicate waits for a person."""
     hold_group: str = "approvers"
     """Who decides about near duplicates and doubts where the policy named nobody."""
+    per_tool: int = Field(512, ge=1)
+    """How many calls of one tool this process takes in, running or waiting for a place; later ones are `rate_limited`."""
+    room_wait: float = Field(10.0, gt=0)
+    """How long a call waits for a place of its tool, within its budget."""
     quotas: tuple[QuotaSetting, ...] = ()
     """Beside those of the contracts; of two that count the same the smaller one holds."""
     inline_result: int = Field(262_144, gt=0)

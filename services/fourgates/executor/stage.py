@@ -14,7 +14,7 @@ from fourgates.contract.parts import Cause, Gate
 from fourgates.contract.ports import Clock, Emit, Envelope, Verifier
 from fourgates.contract.seals import gates_needed, must_be_held, verdicts_fit
 from fourgates.contract.stage import BaseStage, cause_of
-from fourgates.contract.topology import CALLS_CLEARED, EFFECT_WINDOW
+from fourgates.contract.topology import CALL_PARTITIONS, CALLS_CLEARED, EFFECT_WINDOW
 from fourgates.executor.audit_gate import AuditGate
 from fourgates.executor.effects_view import EffectsView
 from fourgates.executor.index import LedgerIndex, OpenClaim
@@ -22,6 +22,7 @@ from fourgates.executor.preflight import Preflight, Ready
 from fourgates.executor.recovery import Recovery
 from fourgates.executor.releasing import Releaser
 from fourgates.executor.reserving import Reservations
+from fourgates.executor.rooms import Rooms
 from fourgates.executor.running import Job, Runner
 from fourgates.executor.settings import ExecutorSettings
 from fourgates.executor.words import Words
@@ -42,6 +43,7 @@ class Parts:
     preflight: Preflight
     runner: Runner
     recovery: Recovery
+    rooms: Rooms
     reservations: Reservations
     releaser: Releaser
     words: Words
@@ -64,6 +66,7 @@ class ExecutorStage(BaseStage):
         await self._p.controls.start()
 
     async def assigned(self, partitions: Sequence[int]) -> None:
+        self._p.rooms.share(len(partitions) / CALL_PARTITIONS)
         await self._p.index.own(partitions)
         self._p.releaser.start()
 
@@ -132,18 +135,24 @@ class ExecutorStage(BaseStage):
         left = look.time(cleared, envelope.time_ms)
         if isinstance(left, Refusal):
             return [self._p.words.refused(call, cause, left)]
-        if tool.writes:
-            return await self._write(cleared, cause, tool, envelope, left)
         ends = self._clock.monotonic() + left
-        ready = await look.check(tool, cleared, ends, envelope.position.partition, -1)
+        async with self._p.rooms.place(tool, call.principal.tenant, ends) as no:
+            if no is not None:
+                return [self._p.words.refused(call, cause, no)]
+            if self._p.index.state(call.call_id).phase is not Phase.OPEN:  # ended, or was claimed, while this one waited
+                return await self.handle(envelope)
+            return await (self._write if tool.writes else self._read)(cleared, cause, tool, ends)
+
+    async def _read(self, cleared: CallCleared, cause: Cause, tool: Tool, ends: float) -> Sequence[Emit]:
+        """Reads claim nothing."""
+        ready = await self._p.preflight.check(tool, cleared, ends, cause.partition, -1)
         if isinstance(ready, Refusal):
-            return [self._p.words.refused(call, cause, ready)]
+            return [self._p.words.refused(cleared.call, cause, ready)]
         return [await self._p.runner.read(self._job(cleared, cause, tool, ready, ends))]
 
-    async def _write(self, cleared: CallCleared, cause: Cause, tool: Tool, envelope: Envelope, left: float) -> Sequence[Emit]:
+    async def _write(self, cleared: CallCleared, cause: Cause, tool: Tool, ends: float) -> Sequence[Emit]:
         """Claim and read back; claim the effect and the quotas and read back; look once more; send."""
-        p, call, ends = self._p, cleared.call, self._clock.monotonic() + left
-        claim_id = ids.random_id()
+        p, call, claim_id = self._p, cleared.call, ids.random_id()
         await p.index.append(p.words.claimed(cleared, cause, claim_id, self._lease_ms(tool)))
         claim = p.index.open.get(call.call_id)
         if claim is None or claim.entry.claim_id != claim_id:
