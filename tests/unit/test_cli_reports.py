@@ -113,11 +113,11 @@ def test_what_cannot_be_done_is_told_in_one_sentence(
 def test_integrity_check_exits_one_where_a_row_is_found(door: Callable[[Rows], list[httpx.Request]]) -> None:
     """L6: and shows it."""
     door(lambda sql: [])
-    clean = invoke("audit", "check")
+    clean = invoke("audit", "check", "--without-log")
     assert clean.exit_code == 0
     assert "FOUND" not in clean.output
     door(lambda sql: [{"call_id": "c1", "why": "never cleared"}] if "never cleared" in sql else [])
-    result = invoke("audit", "check", "--younger-than", "0")
+    result = invoke("audit", "check", "--younger-than", "0", "--without-log")
     assert result.exit_code == 1
     assert "FOUND ran_without_approval: 1 rows" in result.output
     assert "never cleared" in result.output

@@ -173,9 +173,22 @@ ORDER BY topic, partition, offset
 """,
 )
 
+ERASED_BUT_THERE = Check(
+    "erased_but_there",
+    "A record of an erased person's call came afterwards, or once more: ask for the erasure again.",
+    """
+SELECT topic, partition, offset, call_id
+FROM fourgates.records
+WHERE erased_ms = 0 AND at < fromUnixTimestamp64Milli({before:Int64}, 'UTC') AND call_id IN (
+    SELECT call_id FROM fourgates.events WHERE erased_ms > 0 AND startsWith(subject, 'erased:') AND kind != 'Decided'
+)
+ORDER BY topic, partition, offset
+""",
+)
+
 CHECKS: tuple[Check, ...] = (
     RAN_WITHOUT_APPROVAL, APPROVED_BUT_NEVER_RAN, CLAIMED_WITHOUT_AN_END, SHOWN_DIFFERS_FROM_EXECUTED, OFFSETS_MISSING,
-    TWO_FINAL_ANSWERS, UNREADABLE_BY_US,
+    TWO_FINAL_ANSWERS, UNREADABLE_BY_US, ERASED_BUT_THERE,
 )  # fmt: skip
 
 
