@@ -23,12 +23,14 @@ from fourgates.catalog import (
     QuotaOf,
     Rate,
     Rule,
+    Streamed,
     ToolContext,
     ToolError,
     ToolErrorKind,
 )
 from fourgates.catalog.formats import WorkspacePath
 from fourgates.contract.parts import Principal
+from fourgates.tools.results import add_result_reader
 from fourgates.tools.workspace import Workspace
 from support.bookings import Bookings
 from support.downstream import Downstream
@@ -71,7 +73,7 @@ class Arguments(BaseModel):
 
 class Look(Arguments):
     item: Annotated[str, Field(max_length=100)]
-    mode: Literal["plain", "slow", "missing", "boom", "flaky", "secret", "long"] = "plain"
+    mode: Literal["plain", "slow", "missing", "boom", "flaky", "secret", "long", "stream"] = "plain"
 
 
 class ReadFile(Arguments):
@@ -169,6 +171,8 @@ def make_catalog(folder: Path) -> Catalog:
                 return {"item": args.item, "connection": SECRET}
             case "long":
                 return "\n".join(f"line {n} of {args.item}" for n in range(20_000))
+            case "stream":
+                return Streamed(f"row {n} of {args.item}, token={SECRET}\n" * 10 for n in range(20_000))
         return {"item": args.item, "attempt": ctx.attempt}
 
     @made.tool(risk="read", timeout=5.0)
@@ -307,4 +311,5 @@ def make_catalog(folder: Path) -> Catalog:
             return NotExecuted("changed", "The room was changed meanwhile; look again.")
         return Committed({"booked": args.seats, "version": version}, {"free": -args.seats})
 
+    add_result_reader(made)
     return made

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -49,26 +49,45 @@ async def received(answer: Any, _context: Any = None) -> Any:
 
 
 async def _taken(stream: Streamed) -> SealedStream:
-    file, sealer, held, size = tempfile.SpooledTemporaryFile(max_size=_SPOOLED), FrameSealer(), bytearray(), 0  # noqa: SIM115  # the stream owns it
-    async for piece in _pieces(stream):
-        data = piece if isinstance(piece, bytes) else piece.encode("utf-8", "replace")
-        size += len(data)
-        if size > MOST_BYTES:
-            raise ToolError("result_too_large", "The result is larger than anything that can be shown.")
-        held += data
-        while len(held) > FRAME_BYTES:
-            await asyncio.to_thread(file.write, sealer.seal(bytes(held[:FRAME_BYTES])))
-            del held[:FRAME_BYTES]
-    file.write(sealer.seal(bytes(held), last=True))
-    return SealedStream(file, sealer.key, size)
-
-
-async def _pieces(stream: Streamed) -> AsyncIterator[str | bytes]:
-    if isinstance(stream.pieces, AsyncIterator) or hasattr(stream.pieces, "__aiter__"):
+    taking = _Taking()
+    if isinstance(stream.pieces, AsyncIterable):
         async for piece in stream.pieces:
-            yield piece
-        return
-    pieces: Iterator[str | bytes] = iter(stream.pieces)
-    end = object()
-    while (piece := await asyncio.to_thread(next, pieces, end)) is not end:
-        yield piece
+            taking.add(piece)
+    else:
+        pieces = iter(stream.pieces)
+        while await asyncio.to_thread(taking.add_some, pieces):
+            continue
+    return await asyncio.to_thread(taking.sealed)
+
+
+class _Taking:
+    """Frames on their way into the file."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.SpooledTemporaryFile(max_size=_SPOOLED)  # noqa: SIM115  # whoever gets the stream holds it
+        self._sealer, self._held, self._size = FrameSealer(), bytearray(), 0
+
+    def add(self, piece: str | bytes) -> int:
+        """Takes a piece; its bytes. Raises ToolError beyond MOST_BYTES."""
+        data = piece if isinstance(piece, bytes) else piece.encode("utf-8", "replace")
+        self._size += len(data)
+        if self._size > MOST_BYTES:
+            raise ToolError("result_too_large", "The result is larger than anything that can be shown.")
+        self._held += data
+        while len(self._held) > FRAME_BYTES:
+            self._file.write(self._sealer.seal(bytes(self._held[:FRAME_BYTES])))
+            del self._held[:FRAME_BYTES]
+        return len(data)
+
+    def add_some(self, pieces: Iterator[str | bytes]) -> bool:
+        """Takes about a megabyte; False once there is no more. In a thread: the tool's own code makes the pieces."""
+        taken = 0
+        for piece in pieces:
+            taken += self.add(piece)
+            if taken >= _SPOOLED:
+                return True
+        return False
+
+    def sealed(self) -> SealedStream:
+        self._file.write(self._sealer.seal(bytes(self._held), last=True))
+        return SealedStream(self._file, self._sealer.key, self._size)

@@ -23,6 +23,7 @@ from fourgates.gates.control_view import ControlView
 from fourgates.gates.facts import Facts
 from fourgates.gates.format import ArgumentCheck
 from fourgates.gates.origins import breaches_of, marks_for
+from fourgates.gates.placeholders import placeholder_refusal
 from fourgates.gates.refusal import Refusal
 
 from .emits import STAGE, Emits
@@ -94,6 +95,8 @@ class ValidatorStage(BaseStage):
         arguments = gate.check.check(request.arguments)
         if isinstance(arguments, Refusal):
             return (self._emits.refused(envelope, about, arguments),)
+        if refusal := placeholder_refusal(gate.tool, arguments):
+            return (self._emits.refused(envelope, about, refusal),)
         call = _call(request, who, gate.tool, arguments, envelope.time_ms)
         return (await self._judge(envelope, gate, call, arguments),)
 
