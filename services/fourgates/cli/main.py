@@ -27,6 +27,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "query": ("auditing:query", "Ask the audit in SQL."),
     "explain": ("auditing:explain", "Tell the life of one call."),
     "audit": ("auditing:audit", "Check the audit for what must never happen."),
+    "rejudge": ("rejudge:rejudge", "Judge a run again by today's rules; nothing executes."),
+    "erase": ("erase:erase", "Erase a subject's personal data."),
     "results": ("results:results", "Read stored results that were too long to be shown whole."),
     "dead": ("dead:dead", "Look at dead letters."),
     "catalog": ("catalog:catalog", "Check or export the catalog of tools, accept those of others."),
