@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,30 +57,6 @@ def test_link_that_leads_out_is_refused_and_one_that_stays_is_followed(workspace
     assert workspace.read_text("stays").startswith("thirty")
 
 
-def test_link_that_another_process_swaps_all_the_time_never_leads_out(workspace: Workspace, root: Path) -> None:
-    """E10"""
-    place = root / "swapped"
-
-    def swap() -> None:
-        for number in range(4000):
-            other = root / f"next-{number % 2}"
-            other.unlink(missing_ok=True)
-            other.symlink_to(root / "policies" if number % 2 else root.parent)
-            other.rename(place)
-
-    swapping = threading.Thread(target=swap)
-    swapping.start()
-    outcomes = set()
-    while swapping.is_alive():
-        for path in ("swapped/secret.txt", "swapped/returns.md", "swapped/../secret.txt"):
-            try:
-                outcomes.add(workspace.read_text(path))
-            except ToolError as told:
-                outcomes.add(told.reason)
-    assert "outside_workspace" in outcomes
-    assert "outside" not in outcomes
-
-
 def test_what_is_no_regular_file_is_refused_without_waiting(workspace: Workspace, root: Path) -> None:
     """E10"""
     os.mkfifo(root / "pipe")
@@ -122,3 +97,41 @@ def test_large_file_and_binary_file_are_refused(workspace: Workspace, root: Path
 def test_missing_folder_is_refused_at_start(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="existing folder"):
         Workspace(tmp_path / "none")
+
+
+def test_a_write_is_whole_replaces_links_and_makes_new_files_only_where_asked(workspace: Workspace, root: Path) -> None:
+    """E10"""
+    outside = root.parent / "secret.txt"
+    (root / "link").symlink_to(outside)
+    workspace.write("link", b"mine")
+    assert outside.read_text() == "outside" and not (root / "link").is_symlink()
+    workspace.write("policies/new.md", b"one", new=True)
+    with pytest.raises(ToolError, match="file_exists"):
+        workspace.write("policies/new.md", b"two", new=True)
+    workspace.write("policies/new.md", b"three")
+    assert workspace.read("policies/new.md") == b"three"
+    assert workspace.names() == ["link", "policies/"]
+    assert workspace.names("policies") == ["new.md", "returns.md"]
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [("../x", "outside_workspace"), ("/x", "outside_workspace"), ("/etc/x", "outside_workspace"), ("x\0", "outside_workspace"),
+     ("none/x", "file_not_found"), ("policies", "not_a_file"), ("policies/", "not_a_file"), ("..", "not_a_file"),
+     ("", "not_a_file"), ("\ud800", "file_not_found"), ("x" * 300, "file_not_found")],
+)  # fmt: skip
+def test_what_cannot_be_written_leaves_nothing_behind(workspace: Workspace, root: Path, path: str, reason: str) -> None:
+    """E10, R7"""
+    before = sorted(root.parent.rglob("*"))
+    with pytest.raises(ToolError) as told:
+        workspace.write(path, b"x")
+    assert (told.value.reason, told.value.not_executed) == (reason, True)
+    assert sorted(root.parent.rglob("*")) == before
+
+
+def test_a_large_folder_and_one_outside_are_not_listed(workspace: Workspace) -> None:
+    with pytest.raises(ToolError, match="folder_too_large"):
+        workspace.names("policies", limit=0)
+    for path, reason in (("..", "outside_workspace"), ("policies/returns.md", "file_not_found")):
+        with pytest.raises(ToolError, match=reason):
+            workspace.names(path)
