@@ -414,3 +414,30 @@ def test_a_catalog_that_cannot_be_loaded_says_why_in_one_sentence(shop: Path, wh
         load_catalog(where)
     assert words in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_an_earlier_version_is_kept_beside_the_current_one() -> None:
+    """S8: by its version it is found, by name the current one is; what is gone from the catalog or unchanged is not kept."""
+
+    def made(timeout: float, *names: str) -> Catalog:
+        catalog = Catalog("shop")
+        for name in names:
+            catalog.register(
+                _nothing, name=name, description="Does nothing.", arguments={"type": "object", "properties": {}}, risk="read",
+                timeout=timeout,
+            )  # fmt: skip
+        return catalog
+
+    earlier, current = made(1.0, "a", "gone"), made(2.0, "a", "b")
+    current.keep(earlier)
+    current.keep(made(2.0, "b"))
+    old, new = earlier.get("a"), current.get("a")
+    assert old is not None and new is not None and old.version != new.version
+    assert current.get("a", old.version) is old
+    assert current.get("a", new.version) is current.get("a", "unknown") is new
+    assert current.get("gone") is None
+    assert [tool.name for tool in current] == ["a", "b"]
+    assert {(tool.name, tool.version) for tool in current.served()} == {(t.name, t.version) for t in (old, *current)}
+
+
+async def _nothing(args: object, ctx: object) -> None: ...

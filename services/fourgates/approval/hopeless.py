@@ -30,7 +30,7 @@ class Hopeless:
     """Looks at a hold that is not about a doubt: those are about what has run, and people settle them in any case."""
 
     def __init__(self, catalog: Catalog, controls: ControlView, settings: WaiterSettings) -> None:
-        self._versions = {(tool.name, tool.version) for tool in catalog}
+        self._versions = {(tool.name, tool.version) for tool in catalog.served()}
         self._controls, self._settings = controls, settings
 
     def from_the_start(self, hold: HoldState, waiting: int) -> str:

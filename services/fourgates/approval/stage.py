@@ -221,7 +221,7 @@ class WaiterStage(BaseStage):
         return call.phase is Phase.FINAL and call.final_ms < (hold.requested_ms or hold.ended_ms + 1)
 
     def _tool(self, call: Call) -> Tool | None:
-        tool = self._catalog.get(call.tool)
+        tool = self._catalog.get(call.tool, call.tool_version)
         return tool if tool is not None and tool.version == call.tool_version else None
 
     async def _held(self, hold: HoldState) -> Held:

@@ -40,7 +40,7 @@ class AuthorizerStage(BaseStage):
         call = validated.call
         if not verdicts_fit(self._verifier, call, validated.verdicts, (Gate.VALIDATOR,), envelope.time_ms):
             raise Poison("bad_verdict", "the validator's verdict does not fit the call")
-        tool = same_tool(self._catalog.get(call.tool), call)
+        tool = same_tool(self._catalog.get(call.tool, call.tool_version), call)
         if isinstance(tool, Refusal):
             return (self._emits.refused(envelope, tool),)
         policies, deciding = self._policies.current, self._settings.approver_groups

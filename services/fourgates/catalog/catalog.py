@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -30,6 +30,7 @@ class Catalog:
         self.policies = policies
         """Cedar text that ships with the catalog; an operator's own policies replace it."""
         self._tools: dict[str, Tool] = {}
+        self._earlier: dict[tuple[str, str], Tool] = {}
         self.offers: dict[str, Offer] = {}
         """Tools whose definition is somebody else's, accepted or not; see `fourgates catalog accept`."""
 
@@ -103,8 +104,25 @@ class Catalog:
         refuse_contradictions(tool)
         self._tools[tool.name] = tool
 
-    def get(self, name: str) -> Tool | None:
-        return self._tools.get(name)
+    def keep(self, earlier: Iterable[Tool]) -> None:
+        """Goes on serving the versions of an earlier catalog beside those of this one, for calls that were judged by them.
+
+        New calls get this catalog's version. A tool that is not in it is withdrawn and not kept: what waits for it ends as
+        `tool_changed`. Policies read a call's arguments as this catalog declares them.
+        """
+        for tool in earlier:
+            current = self._tools.get(tool.name)
+            if current is not None and current.version != tool.version:
+                self._earlier[tool.name, tool.version] = tool
+
+    def get(self, name: str, version: str = "") -> Tool | None:
+        """The tool as new calls get it; with `version`, as that version's calls do, where it is kept."""
+        return self._earlier.get((name, version)) or self._tools.get(name)
+
+    def served(self) -> Iterator[Tool]:
+        """Every version that calls may run by, the earlier ones included."""
+        yield from self._tools.values()
+        yield from self._earlier.values()
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self._tools.values())

@@ -50,7 +50,7 @@ async def close_tools(catalog: Catalog) -> None:
 def _parts(catalog: Catalog) -> Iterator[object]:
     """Each once: several tools may share one server."""
     seen: set[int] = set()
-    for tool in catalog:
+    for tool in catalog.served():
         for part in (tool.run, tool.probe, tool.facts, tool.preview):
             if part is not None and id(part) not in seen:
                 seen.add(id(part))

@@ -43,12 +43,12 @@ class Preflight:
     ) -> None:  # fmt: skip
         self._catalog, self._policies, self._audit, self._clock = catalog, policies, audit, clock
         self._controls = controls
-        self._rules = {tool.name: CompiledRules(tool) for tool in catalog}
-        self._facts = {tool.name: Facts(tool) for tool in catalog}
+        self._rules = {(tool.name, tool.version): CompiledRules(tool) for tool in catalog.served()}
+        self._facts = {(tool.name, tool.version): Facts(tool) for tool in catalog.served()}
 
     def version(self, call: Call) -> Tool | Refusal:
         """The tool as this executor serves it. The risk that counts from here on is its own."""
-        tool = self._catalog.get(call.tool)
+        tool = self._catalog.get(call.tool, call.tool_version)
         if tool is None or tool.version != call.tool_version or tool.risk is not call.risk:
             return Refusal(Code.TOOL_CHANGED, "tool_version", detail={"asked": call.tool_version})
         return tool
@@ -94,10 +94,10 @@ class Preflight:
 
     async def rules(self, tool: Tool, call: Call, landed: Any, arguments: dict[str, Any]) -> Ready | Refusal:
         """The business rules once more, on fresh facts, through the validator's own function."""
-        facts = await self._facts[tool.name].gather(landed, call.principal)
+        facts = await self._facts[tool.name, tool.version].gather(landed, call.principal)
         if isinstance(facts, Refusal):
             return facts
-        refusal = self._rules[tool.name].judge(arguments, call.principal, facts, call.origins, call.intent, self._clock.now_ms())
+        refusal = self._rules[tool.name, tool.version].judge(arguments, call.principal, facts, call.origins, call.intent, self._clock.now_ms())
         return refusal or Ready(landed, facts)
 
     def policy(self, cleared: CallCleared, ready: Ready) -> Refusal | None:

@@ -134,7 +134,7 @@ class Contents:
         )
 
     def _tool(self, about: CallRef) -> Tool | None:
-        tool = self._catalog.get(about.tool)
+        tool = self._catalog.get(about.tool, about.tool_version)
         return tool if tool is not None and about.tool_version in ("", tool.version) else None
 
     def _redactor(self, call_id: str, about: CallRef) -> Redactor:
