@@ -133,6 +133,13 @@ def test_another_calls_answer_is_named() -> None:
     released = entry(K.RELEASED, claim_id="x", vouches=0)
     told = told_by(CLAIMED, released, entry(K.REPLAYED, detail='{"answers": "c-1"}'))
     assert told == Told(What.OTHERS, Code.OK, answers="c-1")
+    ended = entry(K.REFUSED, claim_id="x", vouches=0, code="duplicate_effect", detail='{"answers": "c-1"}')
+    told = told_by(CLAIMED, ended)
+    assert told is not None
+    assert (told.what, told.code, told.answers) == (What.OTHERS, Code.DUPLICATE_EFFECT, "c-1")
+    again = told_by(CLAIMED, ended, entry(K.REPLAYED))
+    assert again is not None
+    assert (again.what, again.code) == (What.AGAIN, Code.DUPLICATE_EFFECT)
 
 
 @pytest.mark.parametrize("code", [c for c in Code if not CODES[c].final or c is Code.OK])

@@ -240,6 +240,30 @@ async def test_an_answer_that_is_not_there_yet_is_waited_for(world: Sanitizing) 
     assert world.last("second").content == "paid"
 
 
+async def test_a_call_that_another_ones_answer_ends_is_not_held_up_for_ever(world: Sanitizing) -> None:
+    """E4: while the first call is in doubt, the second is told that the effect is another call's, and later the same bytes."""
+    world.put(world.entry(K.CLAIMED, "second", claim_id="y"))
+    detail = json.dumps({"answers": "first"})
+    world.put(world.entry(K.REFUSED, "second", claim_id="y", vouches=0, code="duplicate_effect", detail=detail))
+    while not world.completed("second"):
+        await world.clock.advance(1)
+    assert world.last("second").code == "duplicate_effect"
+    await world.run_write("paid", "first")
+    await world.say(K.REPLAYED, "second")
+    assert len(world.finals("second")) == 2 and len(set(world.finals("second"))) == 1
+
+
+async def test_a_call_that_ended_as_a_duplicate_keeps_the_answer_it_got(world: Sanitizing) -> None:
+    """E1, E4: its first answer is the first call's; asked again, it is told by the same bytes."""
+    await world.run_write({"receipt": "r-1"}, "first")
+    await world.say(K.CLAIMED, "second", claim_id="y")
+    detail = json.dumps({"answers": "first"})
+    await world.say(K.REFUSED, "second", claim_id="y", vouches=0, code="duplicate_effect", detail=detail)
+    await world.say(K.REPLAYED, "second")
+    assert {**world.last_json("first"), "call_id": "second", "replayed": True} == world.last_json("second")
+    assert len(world.finals("second")) == 2 and len(set(world.finals("second"))) == 1
+
+
 async def test_another_tenants_answer_is_never_told(world: Sanitizing) -> None:
     """P6, R2"""
     await world.run_write("theirs", "first", about=dataclasses.replace(world.about(), tenant="other"))

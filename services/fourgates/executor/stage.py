@@ -188,10 +188,11 @@ class ExecutorStage(BaseStage):
             return [p.words.released(call, cause, claim_id, 0, Refusal(Code.UNAVAILABLE, "effect_just_released"))]
         on_duplicate = tool.effect.on_duplicate if tool.effect else OnDuplicate.HOLD
         first, holder = rivals[0]
-        if on_duplicate is OnDuplicate.REPLAY and holder.subject == call.principal.subject:
-            return [p.words.released(call, cause, claim_id, 0), p.words.replayed(call, cause, answers=first.call_id)]
-        if on_duplicate is not OnDuplicate.HOLD:
-            refusal = Refusal(Code.DUPLICATE_EFFECT, "duplicate_effect", detail={"first_call": first.call_id})
+        if on_duplicate is not OnDuplicate.HOLD:  # this call has ended, also when the window is over and it is asked again
+            detail = {"first_call": first.call_id}
+            if on_duplicate is OnDuplicate.REPLAY and holder.subject == call.principal.subject:
+                detail["answers"] = first.call_id  # what its host is told in place of the code
+            refusal = Refusal(Code.DUPLICATE_EFFECT, "duplicate_effect", detail=detail)
             return [p.words.refused(call, cause, refusal, claim_id, vouches=0)]
         expires_ms = self._clock.now_ms() + int(self._settings.hold_wait * 1000)
         held = p.words.held_near_duplicate(

@@ -94,10 +94,9 @@ class Words:
             detail=_json(detail or {}),
         )  # fmt: skip
 
-    def replayed(self, call: Call, cause: Cause, answers: str = "") -> LedgerEntry:
-        """The call has ended: its first answer is told again; or another call's, where its effect is the same."""
-        detail = json.dumps({"answers": answers}) if answers else "{}"
-        return self.entry(LedgerKind.REPLAYED, call, cause, answers, detail=detail)
+    def replayed(self, call: Call, cause: Cause) -> LedgerEntry:
+        """The call has ended: its first answer is told again."""
+        return self.entry(LedgerKind.REPLAYED, call, cause)
 
     def effect_claimed(self, cleared: CallCleared, cause: Cause, claim_id: str, fence: int, window_ms: int) -> EffectEntry:
         call = cleared.call

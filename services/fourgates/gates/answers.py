@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from fourgates.contract.codes import CODES, Code
@@ -26,7 +26,7 @@ class What(StrEnum):
     AGAIN = "again"
     """The call had ended before: the bytes of its first answer once more."""
     OTHERS = "others"
-    """Another call's first answer, for a call with the same effect."""
+    """Another call's first answer, for a call with the same effect; its code is for the case that there is none."""
     PASSING = "passing"
     """A word that does not end the call."""
 
@@ -86,6 +86,8 @@ def _first(after: CallState, entry: LedgerEntry) -> Told:
     outcome = after.outcome or Outcome(OutcomeKind.REFUSED, Code.INTERNAL)
     if entry.kind is LedgerKind.RESOLVED:
         return _resolved(What.FIRST, after, outcome)
+    if outcome.code == Code.DUPLICATE_EFFECT and (others := _others(entry)) is not None:
+        return replace(others, code=Code.DUPLICATE_EFFECT, since_ms=after.final_ms)
     match outcome.kind:
         case OutcomeKind.COMMITTED:
             return Told(What.FIRST, Code.OK, entry.reason, entry.sentence, with_content=True, since_ms=after.final_ms)

@@ -24,6 +24,8 @@ from fourgates.sanitizer.raw_results import RawResults
 
 UNREADABLE = "The call took effect, but what it returned could not be read."
 _NOTHING = Shown()
+_LOOKS_FOR_THE_FIRST = 8
+"""With the pauses of an intake between them some seconds."""
 
 
 class _Gone(Exception):
@@ -45,6 +47,7 @@ class SanitizerStage(BaseStage):
         self._answers, self._raw, self._contents = answers, raw, contents
         self._publisher, self._producer = publisher, producer
         self._fold = LedgerFold()
+        self._looked: dict[str, int] = {}
 
     async def start(self) -> None:
         await self._answers.start()
@@ -154,12 +157,26 @@ class SanitizerStage(BaseStage):
             return self._repeated(envelope, own)
         first = await self._answers.of(told.answers)
         if first is None:
-            raise Transient("the call that answers has no answer yet")
+            return self._without_the_first(envelope, told)
+        self._looked.pop(entry.event_id, None)
         if first.tenant != _about(entry).tenant:
             raise Poison("other_tenant", "the call that answers is another tenant's")
         observation = dataclasses.replace(Observation.from_json(first.observation), call_id=entry.call_id, replayed=True)
         shown = Shown(truncated=first.truncated, size=first.output_bytes, redactions=first.redactions)
         return self._written(envelope, observation, shown)
+
+    def _without_the_first(self, envelope: Envelope, told: Told) -> CallCompleted:
+        """The call that answers may end at any moment, or be in doubt for days: it is waited for some tries long.
+
+        Then this one is told what it has come to by itself: the effect is another call's.
+        """
+        looked = self._looked.pop(envelope.record.event_id, 0) + 1
+        if looked < _LOOKS_FOR_THE_FIRST:
+            self._looked[envelope.record.event_id] = looked
+            raise Transient("the call that answers has no answer yet")
+        if told.code is Code.DUPLICATE_EFFECT:
+            return self._plain(envelope, told)
+        return self._written(envelope, Observation(Code.UNAVAILABLE, envelope.record.call_id, reason="first_call_not_ended"))
 
     def _plain(self, envelope: Envelope, told: Told, shown: Shown = _NOTHING) -> CallCompleted:
         entry: LedgerEntry = envelope.record
