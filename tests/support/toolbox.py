@@ -172,7 +172,7 @@ def make_catalog(folder: Path) -> Catalog:
             case "long":
                 return "\n".join(f"line {n} of {args.item}" for n in range(20_000))
             case "stream":
-                return Streamed(f"row {n} of {args.item}, token={SECRET}\n" * 10 for n in range(20_000))
+                return Streamed(f"row {n} of {args.item}, paid and sent\n" * 400 + f"see {SECRET}\n" for n in range(1_000))
         return {"item": args.item, "attempt": ctx.attempt}
 
     @made.tool(risk="read", timeout=5.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 
@@ -11,7 +11,7 @@ class Match:
 
     __slots__ = ("_spans", "string")
 
-    def __init__(self, string: str, spans: list[tuple[int, int]]) -> None:
+    def __init__(self, string: str, spans: Sequence[tuple[int, int]]) -> None:
         self.string, self._spans = string, spans
 
     def span(self, group: int = 0) -> tuple[int, int]:
@@ -37,5 +37,6 @@ def matches(form: Any, text: str) -> Iterator[Match]:
     """All matches of a compiled RE2, from left to right."""
     # Of ASCII the bytes are the characters; counting them for each match would cost more than finding it.
     subject: Any = text.encode() if text.isascii() else text
+    groups = range(form.groups + 1)
     for found in form.finditer(subject):
-        yield Match(text, [found.span(group) for group in range(form.groups + 1)])
+        yield Match(text, [found.span(group) for group in groups])

@@ -52,6 +52,7 @@ _HARMLESS = re.compile(
     r"(?:self|os|process|config|settings|env|environ|args|request|this)\..*|[A-Za-z_][\w.]*\(.*)?",
     re.I | re.S,
 )
+_SPACE, _LETTER, _DIGIT = re.compile(r"\s"), re.compile(r"[^\W\d_]"), re.compile(r"\d")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.I)
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
@@ -120,14 +121,13 @@ def is_harmless(value: str) -> bool:
 def entropy(value: str) -> float:
     """Shannon entropy in bits a character."""
     size = len(value)
-    return -sum(n / size * math.log2(n / size) for n in Counter(value).values()) if size else 0.0
+    return math.log2(size) - sum([n * math.log2(n) for n in Counter(value).values()]) / size if size else 0.0
 
 
 def looks_secret(value: str) -> bool:
     """Dense, without spaces, letters mixed with digits; not a UUID, not a word, not a number."""
-    if not 8 <= len(value) <= 4096 or any(c.isspace() for c in value) or _UUID.fullmatch(value):
+    if not 8 <= len(value) <= 4096 or _SPACE.search(value) or _UUID.fullmatch(value):
         return False
-    digits, letters = any(c.isdigit() for c in value), any(c.isalpha() for c in value)
-    if not letters or not (digits or (len(value) >= 24 and value != value.lower())):
+    if not _LETTER.search(value) or not (_DIGIT.search(value) or (len(value) >= 24 and value != value.lower())):
         return False
     return entropy(value) >= (2.5 if len(value) < 16 else 3.0)
