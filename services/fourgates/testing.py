@@ -61,6 +61,10 @@ class MemoryRows:
         for row in rows:
             self.rows[str(row["topic"]), int(row["partition"]), int(row["offset"])] = row
 
+    def insert_native(self, blocks: Sequence[bytes]) -> None:
+        """Never asked for: here rows are made one by one."""
+        raise TypeError("rows in memory are no blocks of ClickHouse's")
+
     def alive(self) -> None:
         if self.away:
             raise Transient("the audit store is away")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from starlette.applications import Starlette
 
+from fourgates.audit.bulk import BulkMaker, BulkRows
 from fourgates.audit.door import LOOPBACK_HOSTS, build_door
 from fourgates.audit.made_by import build_digest
 from fourgates.audit.migrations import migrate, migrations_in
@@ -14,15 +15,15 @@ from fourgates.audit.reading import Readers
 from fourgates.audit.redactions import Redactions, kinds_in
 from fourgates.audit.rows import RowMaker
 from fourgates.audit.settings import DoorSettings, SinkSettings, StoreSettings
-from fourgates.audit.sink import AuditSink, Inserts
-from fourgates.audit.store import Connect, Store, connector
+from fourgates.audit.sink import AuditSink, Inserts, Rows
+from fourgates.audit.store import Client, Connect, Store, connector, running
 from fourgates.catalog import Catalog
 from fourgates.contract.errors import ConfigurationError
 from fourgates.contract.ports import Clock, Publisher
 from fourgates.contract.seals import RecordOpener
 from fourgates.gates.redaction_proof import prove
 
-__all__ = ["build_query_door", "build_rows", "build_sink", "open_store"]
+__all__ = ["build_bulk_rows", "build_query_door", "build_rows", "build_sink", "open_store"]
 
 
 def open_store(settings: StoreSettings, migrations: Path) -> tuple[Store, Connect]:
@@ -41,7 +42,7 @@ def open_store(settings: StoreSettings, migrations: Path) -> tuple[Store, Connec
 
 
 def build_sink(
-    store: Inserts, rows: RowMaker, publisher: Publisher, clock: Clock, producer: str, settings: SinkSettings | None = None
+    store: Inserts, rows: Rows, publisher: Publisher, clock: Clock, producer: str, settings: SinkSettings | None = None
 ) -> AuditSink:
     """The sink, to be run on the Batches of its group. Raises ConfigurationError where the redaction does not prove itself."""
     prove()
@@ -57,6 +58,16 @@ def build_rows(opener: RecordOpener, key: bytes, catalog: Catalog | None) -> Row
     kinds = sorted((tool.name, *tool.redact) for tool in catalog or ())
     digests = hmac.digest(key, b"fourgates.audit.digest.v1", "sha256")
     return RowMaker(opener, Redactions(key, kinds_of), digests, build_digest(digests, repr(kinds)))
+
+
+def build_bulk_rows(
+    opener: RecordOpener, key: bytes, catalog: Catalog | None, engine: Client | None, settings: SinkSettings
+) -> Rows:
+    """As `build_rows`, with an embedded engine for large batches. Where there is none every row is made by itself."""
+    rows = build_rows(opener, key, catalog)
+    if engine is None:
+        return rows
+    return BulkRows(rows, BulkMaker(opener, rows, running(engine)), settings.bulk)
 
 
 def build_query_door(connect: Connect, token: str, settings: DoorSettings) -> tuple[Starlette, Readers]:

@@ -6,27 +6,49 @@ Pure: no clock, no store. Texts are redacted, digests keyed, so that nothing in 
 from __future__ import annotations
 
 import hashlib
+import hmac
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from fourgates.audit.columns import EMPTY, Row
 from fourgates.audit.fields import fields_of
-from fourgates.audit.redactions import Redactions, compact, encodable
+from fourgates.audit.redactions import Clean, Redactions, compact, encodable
 from fourgates.contract.errors import Poison
 from fourgates.contract.ports import Envelope, Received
 from fourgates.contract.seals import RecordOpener
 
-_TEXTS = ("intent", "reason", "field", "sentence", "arguments", "state_change", "observation")
+_TEXTS = ("intent", "reason", "field", "sentence", "arguments", "state_change")
 _LISTS = ("groups", "rules", "policies", "obligations", "approvers")
 _DIGEST_BYTES = 16
+OWN_ID = "(this call)"
+"""Stands for the call's own id while an observation is redacted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What a batch of records became, ready to be put into the store."""
+
+    rows: Sequence[Row]
+    native: Sequence[bytes] = ()
+    """Further rows, as blocks of ClickHouse's Native format."""
+    invalid: Sequence[tuple[Received, Row]] = ()
+    """Those that did not decode or prove themselves; their rows are among `rows`."""
 
 
 class RowMaker:
-    """Opens records and makes their rows. `key` (at most 64 bytes) keys the digests; another key gives other digests.
+    """Opens records and makes their rows. `key` keys the digests; another key gives other digests.
 
     `made_by` names the build: two makers of one name make the same row of the same record, byte for byte.
     """
 
     def __init__(self, opener: RecordOpener, redactions: Redactions, key: bytes, made_by: str = "") -> None:
-        self._opener, self._redactions, self._key, self.made_by = opener, redactions, key, made_by
+        self._opener, self.redactions, self.key, self.made_by = opener, redactions, key, made_by
+
+    def prepare(self, received: Sequence[Received]) -> Prepared:
+        """The rows of a batch, each made by itself."""
+        rows = [self.row(one) for one in received]
+        invalid = [(one, row) for one, row in zip(received, rows, strict=True) if row["kind"] == "invalid"]
+        return Prepared(rows, invalid=invalid)
 
     def row(self, received: Received) -> Row:
         """The record's row. Nothing that a record holds makes this raise."""
@@ -49,15 +71,17 @@ class RowMaker:
     def digest(self, text: str) -> str:
         """32 hex digits that are equal for equal texts and tell nothing to who lacks the key."""
         data = text.encode("utf-8", "surrogatepass")
-        return hashlib.blake2b(data, key=self._key, digest_size=_DIGEST_BYTES).hexdigest()
+        return hmac.digest(self.key, data, "sha256")[:_DIGEST_BYTES].hex()
 
     def _valid(self, received: Received, envelope: Envelope) -> Row:
         record = envelope.record
         values = fields_of(record, self.digest)
-        clean = self._redactions.of(values.get("tool", ""), values.get("call_id", ""))
+        clean = self.redactions.of(values.get("tool", ""), values.get("call_id", ""))
         for name in _TEXTS:
             if said := values.get(name):
                 values[name] = clean.text(said)
+        if said := values.get("observation"):
+            values["observation"] = shown_to_model(clean, said, record.call_id)
         for name in _LISTS:
             if said := values.get(name):
                 values[name] = [encodable(one) for one in said]
@@ -79,15 +103,23 @@ class RowMaker:
         return _placed(received) | {"kind": "invalid", "reason": reason, "sentence": detail, "body": "{}"}
 
 
+def shown_to_model(clean: Clean, observation: str, call_id: str) -> str:
+    """The observation, redacted. The call's own id looks like much that has to go, and is nobody's secret."""
+    own, stand_in = f'"{call_id}"', f'"{OWN_ID}"'
+    if stand_in in observation:
+        return clean.text(observation)
+    return clean.text(observation.replace(own, stand_in)).replace(stand_in, own)
+
+
 def _placed(received: Received) -> Row:
     where, value = received.position, received.value or b""
     return EMPTY | {
         "topic": where.topic, "partition": where.partition, "offset": where.offset, "at": received.time_ms,
-        "trace_id": _trace_id(received.headers), "value_digest": hashlib.sha256(value).hexdigest(), "value_bytes": len(value),
+        "trace_id": trace_id_of(received.headers), "value_digest": hashlib.sha256(value).hexdigest(), "value_bytes": len(value),
     }  # fmt: skip
 
 
-def _trace_id(headers: tuple[tuple[str, bytes], ...]) -> str:
+def trace_id_of(headers: tuple[tuple[str, bytes], ...]) -> str:
     """The trace id of a W3C traceparent; empty where there is none in its form."""
     for name, value in headers:
         if name == "traceparent" and value and len(parts := value.split(b"-")) == 4 and len(parts[1]) == 32:

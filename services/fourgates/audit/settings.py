@@ -41,11 +41,14 @@ class SinkSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    rows: int = Field(default=20_000, gt=0)
-    bytes: int = Field(default=16 << 20, gt=0)
-    """A batch is inserted at so many rows or bytes of records; no more than twice that is held in memory."""
+    rows: int = Field(default=50_000, gt=0)
+    bytes: int = Field(default=32 << 20, gt=0)
+    """A batch is inserted at so many rows or bytes of records. Two are held in memory: one that is being inserted, one that is
+    being read."""
     age: float = Field(default=0.1, ge=0)
-    """Seconds after which the oldest record of a batch is inserted, however small the batch."""
+    """Seconds after which the oldest record of a batch is inserted, however small the batch, unless the one before still is."""
+    bulk: int = Field(default=2_000, gt=0)
+    """So many records and more are made into rows by the embedded engine; where there is none, all of them one by one."""
     heartbeat: float = Field(default=1.0, gt=0)
     """Seconds between watermarks of a partition that stands still."""
     heartbeat_topics: tuple[str, ...] = (CALLS_LEDGER,)

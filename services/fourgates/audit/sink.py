@@ -15,7 +15,7 @@ from typing import Protocol
 import structlog
 
 from fourgates.audit.columns import Row
-from fourgates.audit.rows import RowMaker
+from fourgates.audit.rows import Prepared
 from fourgates.audit.settings import SinkSettings
 from fourgates.contract import ids
 from fourgates.contract.dead import dead_record
@@ -32,36 +32,45 @@ _log = structlog.get_logger("fourgates.audit")
 
 
 class Inserts(Protocol):
-    """The part of the store that the sink needs. Both block, and raise Transient where the store is away."""
+    """The part of the store that the sink needs. All block, and raise Transient where the store is away."""
 
     def insert(self, rows: Sequence[Row]) -> None: ...
 
+    def insert_native(self, blocks: Sequence[bytes]) -> None: ...
+
     def alive(self) -> None: ...
+
+
+class Rows(Protocol):
+    """What makes rows of records. Nothing that a record holds makes it raise."""
+
+    def prepare(self, received: Sequence[Received]) -> Prepared: ...
 
 
 @dataclass(slots=True)
 class _Batch:
     """Records that were read and are not yet in the store."""
 
-    rows: list[Row] = field(default_factory=list)
-    offsets: dict[Place, int] = field(default_factory=dict)
-    dead: list[DeadRecord] = field(default_factory=list)
+    received: list[Received] = field(default_factory=list)
     size: int = 0
     since: float = 0.0
 
-    def add(self, received: Received, row: Row, now: float) -> None:
-        if not self.rows:
+    def add(self, more: Sequence[Received], now: float) -> None:
+        if not self.received:
             self.since = now
-        self.rows.append(row)
-        self.offsets[received.position.topic, received.position.partition] = received.position.offset + 1
-        self.size += len(received.value or b"")
+        self.received += more
+        self.size += sum([len(one.value) for one in more if one.value is not None])
+
+    def offsets(self) -> dict[Place, int]:
+        """Where each partition goes on; the records of a partition stand in the order of their offsets."""
+        return {(one.position.topic, one.position.partition): one.position.offset + 1 for one in self.received}
 
 
 class AuditSink:
     """One sink. Several may run in one group; each partition's watermark only ever says what is true of the store."""
 
     def __init__(
-        self, store: Inserts, rows: RowMaker, publisher: Publisher, clock: Clock, producer: str, settings: SinkSettings
+        self, store: Inserts, rows: Rows, publisher: Publisher, clock: Clock, producer: str, settings: SinkSettings
     ) -> None:
         self._store, self._rows, self._publisher, self._clock = store, rows, publisher, clock
         self._producer, self._settings = producer, settings
@@ -78,44 +87,61 @@ class AuditSink:
         """Until the reading ends (`batches.close()`): what was read before that is inserted and committed."""
         reading = _Reading(batches)
         beating = asyncio.create_task(self._heartbeats(batches))
+        storing: asyncio.Task[None] | None = None
         try:
-            while (batch := await self._collect(reading)).rows:
-                await self._store_batch(batch, batches)
+            while (batch := await self._collect(reading, storing)).received:
+                if storing is not None:
+                    await storing
+                storing = asyncio.create_task(self._store_batch(batch, batches))
+            if storing is not None:
+                await storing
         finally:
-            beating.cancel()
-            await asyncio.gather(beating, return_exceptions=True)
+            tasks = [task for task in (beating, storing) if task is not None]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             await reading.stop()
 
-    async def _collect(self, reading: _Reading) -> _Batch:
-        """The next batch: full, or as old as a batch may get, or the last."""
+    async def _collect(self, reading: _Reading, storing: asyncio.Task[None] | None) -> _Batch:
+        """The next batch: full, or as old as a batch may get, or the last. While the one before is being stored, only full."""
         batch, limits = _Batch(), self._settings
-        while len(batch.rows) < limits.rows and batch.size < limits.bytes:
-            wait = limits.age - (self._clock.monotonic() - batch.since) if batch.rows else None
-            if wait is not None and wait <= 0:  # also while more keeps coming, or a busy log would be thought to be unaudited
+        while len(batch.received) < limits.rows and batch.size < limits.bytes:
+            if storing is not None and storing.done():
+                storing.result()  # a fault ends the sink at once, not with the next record
+                storing = None
+            busy = storing is not None
+            wait = limits.age - (self._clock.monotonic() - batch.since) if batch.received else None
+            if wait is not None and wait <= 0 and not busy:  # also while more keeps coming, or a busy log would seem unaudited
                 break
-            received = await reading.next(self._clock, wait)
-            if received is None:
+            received = await reading.next(self._clock, wait, storing)
+            if received is not None:
+                batch.add(received, self._clock.monotonic())
+                await asyncio.sleep(0)
+            elif reading.ended:
                 break
-            for one in received:
-                row = self._rows.row(one)
-                if row["kind"] == "invalid" and row["reason"] in _OURS:
-                    _log.error("a record could not be made into a row", place=str(one.position), fault=row["sentence"])
-                if row["kind"] == "invalid" and one.position.topic in _BURIED_HERE:
-                    reason, detail = str(row["reason"]), str(row["sentence"])
-                    batch.dead.append(dead_record(one, "audit", self._producer, reason, detail))
-                batch.add(one, row, self._clock.monotonic())
-            await asyncio.sleep(0)
         return batch
 
     async def _store_batch(self, batch: _Batch, batches: Batches) -> None:
-        await self._retried(lambda: self._insert(batch.rows))
-        self.inserted += len(batch.rows)
-        await asyncio.gather(*(self._published(dead) for dead in batch.dead))
-        await self._retried(lambda: batches.commit(batch.offsets))
-        for place, offset in batch.offsets.items():
+        prepared = await asyncio.to_thread(self._rows.prepare, batch.received)
+        await self._retried(lambda: self._insert(prepared))
+        self.inserted += len(batch.received)
+        await asyncio.gather(*(self._published(dead) for dead in self._dead(prepared)))
+        offsets = batch.offsets()
+        await self._retried(lambda: batches.commit(offsets))
+        for place, offset in offsets.items():
             self._stored[place] = max(offset, self._stored.get(place, 0))
-        self._moved |= batch.offsets.keys()
-        await asyncio.gather(*(self._watermark(place) for place in batch.offsets if self._is_prompt(place)))
+        self._moved |= offsets.keys()
+        await asyncio.gather(*(self._watermark(place) for place in offsets if self._is_prompt(place)))
+
+    def _dead(self, prepared: Prepared) -> list[DeadRecord]:
+        dead = []
+        for one, row in prepared.invalid:
+            reason, detail = str(row["reason"]), str(row["sentence"])
+            if reason in _OURS:
+                _log.error("a record could not be made into a row", place=str(one.position), fault=detail)
+            if one.position.topic in _BURIED_HERE:
+                dead.append(dead_record(one, "audit", self._producer, reason, detail))
+        return dead
 
     def _is_prompt(self, place: Place) -> bool:
         """Whether somebody waits for this partition's watermark; the others' come with the next heartbeat."""
@@ -173,9 +199,12 @@ class AuditSink:
             pause = min(self._settings.retry_cap, self._settings.retry_base * 2 ** min(attempt, 20))
             await self._clock.sleep(pause * random.uniform(0.5, 1))  # noqa: S311 - spreads load, guards nothing
 
-    async def _insert(self, rows: Sequence[Row]) -> None:
+    async def _insert(self, prepared: Prepared) -> None:
         try:
-            await asyncio.to_thread(self._store.insert, rows)
+            if prepared.native:
+                await asyncio.to_thread(self._store.insert_native, prepared.native)
+            if prepared.rows:
+                await asyncio.to_thread(self._store.insert, prepared.rows)
         except Transient:
             self.failing = True
             raise
@@ -188,19 +217,24 @@ class _Reading:
     def __init__(self, batches: Batches) -> None:
         self._iterator: AsyncIterator[Sequence[Received]] = aiter(batches)
         self._asking: asyncio.Task[Sequence[Received] | None] | None = None
+        self.ended = False
+        """Nothing more comes."""
 
-    async def next(self, clock: Clock, wait: float | None) -> Sequence[Received] | None:
-        """The next records; None where none came in `wait` seconds or the reading has ended."""
+    async def next(self, clock: Clock, wait: float | None, busy: asyncio.Task[None] | None) -> Sequence[Received] | None:
+        """The next records; None where none came in `wait` seconds, by the end of `busy`, or ever."""
         if self._asking is None:
             self._asking = asyncio.create_task(self._ask())
-        if wait is not None:
+        if busy is not None:
+            await asyncio.wait((self._asking, busy), return_when=asyncio.FIRST_COMPLETED)
+        elif wait is not None:
             waking = asyncio.create_task(clock.sleep(max(wait, 0)))
             await asyncio.wait((self._asking, waking), return_when=asyncio.FIRST_COMPLETED)
             waking.cancel()
-            if not self._asking.done():
-                return None
+        if (busy is not None or wait is not None) and not self._asking.done():
+            return None
         received = await self._asking
         self._asking = None
+        self.ended = received is None
         return received
 
     async def stop(self) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import clickhouse_connect
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
+from fourgates.audit.bulk import EngineError, Run
 from fourgates.audit.columns import COLUMNS, TABLE, Row, columns_of
 from fourgates.audit.settings import ReadLimits, StoreSettings
 from fourgates.contract.errors import ConfigurationError, Transient
@@ -52,6 +53,31 @@ def connector(settings: StoreSettings) -> Connect:
     return embedded
 
 
+def engine(settings: StoreSettings, connect: Connect) -> Client | None:
+    """A client of an embedded engine for decoding: the store's own, beside a server one in memory; None where there is none."""
+    if settings.folder is not None:
+        return connect()
+    try:
+        return clickhouse_connect.get_client(interface="chdb")
+    except ImportError:
+        return None
+
+
+def running(client: Client) -> Run:
+    """Statements on that client, for who decodes with it. One runs at a time."""
+    turn = threading.Lock()
+
+    def run(sql: str, output_format: str) -> bytes:
+        try:
+            with turn:
+                answer: bytes = client.raw_query(sql, fmt=output_format)
+        except STORE_FAULTS as fault:
+            raise EngineError(type(fault).__name__) from fault
+        return answer
+
+    return run
+
+
 class Store:
     """Inserts and reads through one client. Calls from several threads take turns."""
 
@@ -66,6 +92,11 @@ class Store:
                 self._context = self._client.create_insert_context(TABLE, column_names=COLUMNS, column_oriented=True)
             self._context.data = columns_of(rows)
             self._client.insert(context=self._context)
+
+    def insert_native(self, blocks: Sequence[bytes]) -> None:
+        """Puts rows into `events` that are there as blocks of the Native format, columns in the order of COLUMNS."""
+        with self._turn, _as_transient():
+            self._client.raw_insert(TABLE, COLUMNS, b"".join(blocks), fmt="Native")
 
     def alive(self) -> None:
         """Raises Transient where the store does not answer."""

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 
 from fourgates.assembly import producer_of
-from fourgates.audit.build import build_query_door, build_rows, build_sink, open_store
+from fourgates.audit.build import build_bulk_rows, build_query_door, build_sink, open_store
 from fourgates.audit.columns import Row
 from fourgates.audit.sink import AuditSink
-from fourgates.audit.store import STORE_FAULTS, Connect, Store
+from fourgates.audit.store import STORE_FAULTS, Connect, Store, engine
 from fourgates.cli.serving import serving, telling_health
 from fourgates.cli.settings import PREFIX, Settings
 from fourgates.cli.world import Base
@@ -37,7 +37,10 @@ async def run_audit(base: Base) -> None:
         door, readers = await asyncio.to_thread(build_query_door, connect, keys.door_token(), settings.door())
         stack.push_async_callback(readers.close)
         bus = await stack.enter_async_context(base.bus())
-        rows = build_rows(base.opener, keys.placeholder_key(), base.catalog)
+        decoder = await asyncio.to_thread(engine, settings.store(), connect)
+        if decoder is not None:
+            stack.push_async_callback(asyncio.to_thread, decoder.close)
+        rows = build_bulk_rows(base.opener, keys.placeholder_key(), base.catalog, decoder, settings.sink)
         watched, publisher = _Watched(store, health, base.metrics), bus.publisher(base.writer("audit"))
         sink = build_sink(watched, rows, publisher, base.clock, producer_of("audit"), settings.sink)
         await stack.enter_async_context(telling_health(base, health))
@@ -67,6 +70,10 @@ class _Watched:
     def insert(self, rows: Sequence[Row]) -> None:
         with self._noted():
             self._store.insert(rows)
+
+    def insert_native(self, blocks: Sequence[bytes]) -> None:
+        with self._noted():
+            self._store.insert_native(blocks)
 
     def alive(self) -> None:
         with self._noted():

@@ -20,6 +20,7 @@ from typing import Any
 
 from .avro import AvroCodec
 from .avro_schema import hints_of, unwrap
+from .dead import REPLAYED
 from .errors import Poison
 from .events import RUN_SUBJECT, ApprovalKind, Control, ControlKind, LedgerKind, Record
 from .ids import length_prefixed
@@ -52,7 +53,7 @@ _HMAC_TAIL = re.compile(rb"(.)([a-z]+:[1-9][0-9]*)\x40.{32}\Z", re.DOTALL)
 _TAIL_BYTES = 96
 
 _STAGES = frozenset({"validator", "authorizer", "waiter", "executor", "sanitizer", "audit"})
-_EXECUTOR = frozenset({"executor"})
+_EXECUTOR, _OPERATOR = frozenset({"executor"}), frozenset({"operator"})
 _LEDGER = {
     LedgerKind.REFUSED: frozenset({"validator", "authorizer", "waiter", "executor"}),
     LedgerKind.CANCELLED: frozenset({"validator"}),
@@ -81,6 +82,8 @@ def writers_of(topic: str, record: Record) -> frozenset[str]:
         return _APPROVALS.get(record.kind, frozenset({"waiter"}))  # type: ignore[attr-defined]  # an ApprovalEvent
     if topic == CONTROLS:
         return _controllers(record)  # type: ignore[arg-type]  # a Control by its topic
+    if topic == RECORDS_DEAD and record.reason == REPLAYED:  # type: ignore[attr-defined]  # a DeadRecord by its topic
+        return _OPERATOR
     return _TOPICS[topic]
 
 
@@ -164,6 +167,10 @@ class RecordOpener:
             return "", b""
         fits = self._verifier.verify(key_id, record_bytes(topic, value, len(mac)), mac, received.time_ms)
         return (key_id, body) if fits else ("", b"")
+
+    def rewritten(self, received: Received) -> bytes:
+        """The Avro body of a record, decoded and encoded anew: well-formed, whoever wrote it. Raises Poison as `open` does."""
+        return self._codec.body_of(*self._codec.encode(self.open(received).record))
 
 
 class HmacSigner:
