@@ -10,6 +10,8 @@ from fourgates.contract.ports import Received
 
 KEPT_PAYLOAD = 65_536
 KEPT_KEY = 1_024
+REPLAYED = "replayed"
+"""The reason of an operator's own record: that letter was appended to its topic once more. No stage may say so."""
 
 
 def dead_record(

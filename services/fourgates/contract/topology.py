@@ -65,7 +65,7 @@ TOPOLOGY: tuple[Topic, ...] = (
     Topic(CALLS_COMPLETED, "CallCompleted", "run (tenant, run_id)", ("sanitizer",),
           ("sdk", "sanitizer", "audit"), HORIZON, "horizon"),
     Topic(AUDIT_WATERMARKS, "AuditWatermark", "topic + partition", ("audit",), ("executor",), None, "compacted", partitions=1),
-    Topic(RECORDS_DEAD, "DeadRecord", "origin", ("worker",), ("operator", "audit"), timedelta(days=30), "30 days"),
+    Topic(RECORDS_DEAD, "DeadRecord", "origin", ("worker", "operator"), ("operator", "audit"), timedelta(days=30), "30 days"),
 )  # fmt: skip
 
 BY_NAME: dict[str, Topic] = {topic.name: topic for topic in TOPOLOGY}

@@ -79,10 +79,14 @@ class KafkaBus:
 
     async def read_at(self, position: Position) -> Envelope:
         """See the Log port."""
+        return self._opener.open(await self.received_at(position))
+
+    async def received_at(self, position: Position) -> Received:
+        """The one record at `position`, valid or not. Raises Transient where it cannot be read."""
         received = await self._first_from(position)
         if received is None or received.position != position:
             raise Transient(f"nothing lies at {position}")
-        return self._opener.open(received)
+        return received
 
     async def first_from(self, position: Position) -> int:
         """The offset of the first record at or after `position`. Raises Transient where there is none yet."""
