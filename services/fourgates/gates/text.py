@@ -10,7 +10,7 @@ import re
 
 import regex
 
-_STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_STEERING = bytes((*range(0x09), *range(0x0B, 0x20), 0x7F))
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 # Zero-width characters and joiners, bidi marks and overrides, tag characters, variation selectors, soft hyphens, fillers,
@@ -42,8 +42,10 @@ def clean(text: str) -> str:
 
     Emoji that are joined from several fall apart into those, and a lone surrogate, which no encoding can carry, is dropped.
     """
-    if text.isascii() and _STEERING.search(text) is None:
-        return text
+    if text.isascii():
+        data = text.encode()
+        if len(data.translate(None, _STEERING)) == len(data):  # several times quicker than any search for one of them
+            return text
     if _SURROGATE.search(text):
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
     if not text.isascii():
