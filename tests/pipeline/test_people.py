@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
+from pathlib import Path
 
+import httpx
 import pytest
 
+from fourgates.approval.notices import Hook, NoticeSettings, Notifier
+from fourgates.approval.notices.journal import Journal
+from fourgates.approval.notices.signing import HEADER, verified
 from fourgates.contract.codes import Code
+from fourgates.gates.approval import proven_by
+from fourgates.runtime.clock import SystemClock
 from support.eventually import eventually
-from support.worlds import StoryWorld, decide, fresh_order, holds_of
+from support.receiver import Receiver
+from support.worlds import TENANT, StoryWorld, decide, fresh_order, holds_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -68,3 +77,24 @@ async def test_destructive_calls_wait_and_run_after_a_yes(world: StoryWorld) -> 
     [hold] = await eventually(lambda: holds_of(world, pending.call_id))
     await decide(world, hold["hold_id"], "approve")
     assert (await run.wait(pending.call_id)).code in (Code.OK, Code.APPROVAL_PENDING)
+
+
+async def test_who_could_decide_is_told_by_a_signed_hook(world: StoryWorld, tmp_path: Path) -> None:
+    """A11: a real receiver on loopback hears once of a call that waits, with a link to it and without its arguments."""
+    secret, order = "story-" + "s" * 16, fresh_order()
+    verifier = world.keyring.verifier()
+    with Receiver(503) as receiver:
+        hook = Hook(url=f"{receiver.url}/hook", secret=secret, tenant=TENANT, groups={"finance"})
+        settings = NoticeSettings(hooks=(hook,), page="https://approvals.example", retry_base_s=0.1)
+        async with httpx.AsyncClient(trust_env=False) as http, Notifier(
+            world.log, proven_by(verifier), SystemClock(), http, Journal(tmp_path / "told"), settings
+        ):  # fmt: skip
+            pending = await world.run().call("pay", json.dumps({"order": order, "cents": 9_000}), tool_call_id="1", wait=0.5)
+            [hold] = await eventually(lambda: holds_of(world, pending.call_id))
+            mine = await eventually(lambda: [a for a in receiver.arrived if a.json["hold_id"] == hold["hold_id"]][1:])
+    first, again = (a for a in receiver.arrived if a.json["hold_id"] == hold["hold_id"])
+    assert mine == [again] and first.json["notice_id"] == again.json["notice_id"]
+    assert verified(secret, again.headers[HEADER], again.body, time.time())
+    assert again.json["link"] == f"https://approvals.example/holds/{hold['hold_id']}"
+    assert order not in again.body.decode() and "9000" not in again.body.decode()
+    await decide(world, hold["hold_id"], "deny")

@@ -64,7 +64,7 @@ class KafkaWorld:
         self.keyring = DevKeys.load(self.home / "keys")
         codec = AvroCodec(LocalRegistry(data_folder("schemas")))
         self.opener = RecordOpener(codec, self.keyring.verifier())
-        self.bus = KafkaBus(bootstrap, self.opener)
+        self.log = self.bus = KafkaBus(bootstrap, self.opener)
         ports = free_ports(len(PROCESSES) + 2)
         self.health = {name: f"http://127.0.0.1:{port}" for name, port in zip(PROCESSES, ports, strict=False)}
         self._policies = folder / "policies.cedar"

@@ -14,7 +14,7 @@ from fourgates.catalog import Catalog, Tool
 from fourgates.contract.avro import AvroCodec
 from fourgates.contract.errors import ConfigurationError
 from fourgates.contract.events import Record
-from fourgates.contract.ports import Envelope, Position
+from fourgates.contract.ports import Envelope, Log, Position
 from fourgates.contract.seals import RecordWriter
 from fourgates.executor.settings import ExecutorSettings
 from fourgates.runtime.data import data_folder
@@ -52,6 +52,8 @@ class StoryWorld(Protocol):
     client: Client
     keyring: Keyring
     """Every key of the pipeline: for what the tests seal themselves."""
+    log: Log
+    """Reads the topics as a process of the pipeline does."""
 
     def run(self, subject: str = "anna", groups: Sequence[str] = STAFF, *, intent: str = "", **more: Any) -> Run:
         """A run of the agent `bot` for that subject."""
@@ -108,7 +110,7 @@ class MemoryWorld:
         self.downstream = Downstream(folder / "downstream.sqlite")
         self.bookings = Bookings(folder / "bookings.sqlite")
         self.pipeline = Pipeline(make_catalog(folder), settings=FAST, tenant=TENANT, options=OPTIONS)
-        self.keyring, self.client = self.pipeline.keyring, self.pipeline.client
+        self.keyring, self.client, self.log = self.pipeline.keyring, self.pipeline.client, self.pipeline.bus
 
     def catalog_with(self, name: str, change: Callable[[Tool], Tool]) -> Catalog:
         """The toolbox with one of its tools changed: what a process of another build would load."""

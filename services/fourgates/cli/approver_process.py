@@ -8,12 +8,17 @@ from functools import partial
 import httpx
 from starlette.applications import Starlette
 
+from fourgates.approval.notices import Notifier
+from fourgates.approval.notices.journal import Journal
 from fourgates.approval.service import OpenIdSettings, ServicePorts, build_app
 from fourgates.assembly import producer_of
 from fourgates.cli.people import issue_approver, offered_users
 from fourgates.cli.serving import serving, telling_health
-from fourgates.cli.settings import PREFIX
+from fourgates.cli.settings import PREFIX, Address
 from fourgates.cli.world import Base
+from fourgates.contract.errors import ConfigurationError
+from fourgates.contract.ports import Log
+from fourgates.gates.approval import proven_by
 from fourgates.gates.identity import TokenVerifier
 from fourgates.runtime.health import Health
 from fourgates.runtime.intake import FatalError
@@ -34,6 +39,8 @@ async def run_approver(base: Base) -> None:
         app = _app(base, ports)
         async with telling_health(base, health), AsyncExitStack() as living:
             await living.enter_async_context(app.router.lifespan_context(app))
+            if settings.notices.hooks:
+                await living.enter_async_context(_notifier(base, bus, http))
             async with serving(app, f"{PREFIX}APPROVER", settings.approver):
                 health.not_ready = ""
                 base.metrics.ready.labels("approver").set(1)
@@ -42,6 +49,18 @@ async def run_approver(base: Base) -> None:
                 finally:
                     await living.aclose()  # first: it ends the pages' live streams, which the server would wait for
         raise FatalError(f"The approvals cannot be followed any more: {fault}")
+
+
+def _notifier(base: Base, log: Log, http: httpx.AsyncClient) -> Notifier:
+    """Tells people what waits. Raises ConfigurationError where its journal cannot be kept."""
+    settings, path = base.settings, base.settings.home / "notices" / "told"
+    page = settings.notices.page or Address.parse(f"{PREFIX}APPROVER", settings.approver).url
+    try:
+        journal = Journal(path)
+    except OSError as fault:
+        raise ConfigurationError(f"{PREFIX}HOME: {path} cannot be written ({fault.strerror}): it says who was told") from None
+    notices = settings.notices.model_copy(update={"page": page})
+    return Notifier(log, proven_by(base.keyring.verifier()), base.clock, http, journal, notices)
 
 
 def provider_of(openid: OpenIdSettings, http: httpx.AsyncClient, client_id: str = "") -> OpenIdProvider:

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
+from fourgates.approval.notices.settings import NoticeSettings
 from fourgates.approval.service.settings import ServiceSettings
 from fourgates.assembly import StageSettings
 from fourgates.audit.settings import DoorSettings, SinkSettings, StoreSettings
@@ -124,6 +125,8 @@ class Settings(BaseSettings):
     stages: StageSettings = StageSettings()
     sink: SinkSettings = SinkSettings()
     service: ServiceSettings = ServiceSettings()
+    notices: NoticeSettings = NoticeSettings()
+    """Whom the approver's process tells of what waits: `FOURGATES_NOTICES__HOOKS=[{"url", "secret", "tenant", ...}]`."""
 
     @classmethod
     def settings_customise_sources(
@@ -215,7 +218,7 @@ def has_display() -> bool:
 
 
 def _given(name: str, value: Any) -> str:
-    secret = any(word in name for word in ("TOKEN", "PASSWORD", "SECRET"))
+    secret = any(word in name for word in ("TOKEN", "PASSWORD", "SECRET", "HOOKS"))
     return "" if secret else f" (it is {str(value)[:80]!r})"
 
 
