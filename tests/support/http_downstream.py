@@ -38,6 +38,8 @@ class HttpDownstream:
         self.seen: list[Seen] = []
         self.open = 0
         """Connections that somebody holds."""
+        self.kept_waiting: list[Seen] = []
+        """Requests whose client is kept waiting and has not left."""
         self.hung_up = asyncio.Event()
         """Set when a client leaves while it was kept waiting."""
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -65,7 +67,9 @@ class HttpDownstream:
                 self.seen.append(seen)
                 say = self.says(seen)
                 if say.hang:
+                    self.kept_waiting.append(seen)
                     await reader.read()
+                    self.kept_waiting.remove(seen)
                     self.hung_up.set()
                     return
                 raw = say.body if isinstance(say.body, bytes) else json.dumps(say.body).encode()

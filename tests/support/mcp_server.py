@@ -57,6 +57,18 @@ def describe(words: str) -> None:
     server.add_tool(pay, name="pay", description=words, structured_output=False)
 
 
+@server.tool(structured_output=False)
+async def order(order: str, mode: str = "ok") -> str:
+    """Does something with an order. Use it to try; changes nothing; returns the order."""
+    note(f"entered {order}")
+    try:
+        if mode == "hang":
+            await asyncio.Event().wait()
+    finally:
+        note(f"left {order}")
+    return order
+
+
 @server.tool()
 def order_of(order: str) -> dict[str, Any]:
     """Looks an order up. Use it to know more; changes nothing; returns the order."""

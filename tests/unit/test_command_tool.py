@@ -26,6 +26,7 @@ from fourgates.tools.sandbox import Sandbox
 from fourgates.tools.sources import Constant
 from support.bubblewrap import require_sandbox
 from support.eventually import eventually
+from support.processes import processes_with
 from support.samples import PRINCIPAL
 
 CONTEXT = ToolContext("k" * 64, 7, 1_800_000_000_000, PRINCIPAL)
@@ -55,19 +56,6 @@ async def shell(script: str, sandbox: Sandbox | None = None, limit: int = 100_00
     """What a script prints inside; only tests run shells."""
     ran = await run_sandboxed(sandbox or Sandbox(), ["/bin/sh", "-c", script], b"", limit)
     return ran.stdout.decode() + ran.stderr.decode()
-
-
-def processes_with(mark: str) -> list[int]:
-    """Every process of this machine whose command line holds the mark."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                if mark.encode() in (entry / "cmdline").read_bytes():
-                    found.append(int(entry.name))
-            except OSError:
-                continue
-    return found
 
 
 def is_program(pid: int, name: str) -> bool:

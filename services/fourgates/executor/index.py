@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from fourgates.contract import ids
@@ -46,6 +47,7 @@ class LedgerIndex:
         self._owned: frozenset[int] = frozenset()
         self.open: dict[str, OpenClaim] = {}
         self._used: dict[str, dict[str, int]] = {}
+        self._reads: dict[str, list[asyncio.Event]] = {}
         self._changed: set[str] = set()
         self._loaded = False
         self.on_change: Callable[[], None] = lambda: None
@@ -90,6 +92,20 @@ class LedgerIndex:
         used_at = self._used.get(cleared.call.call_id, {}).get(cleared.event_id)
         return used_at is not None and used_at != envelope.position.offset
 
+    @contextlib.contextmanager
+    def reading(self, call_id: str) -> Iterator[asyncio.Event]:
+        """Set when the call ends meanwhile, by its caller's cancel: a read has no claim that could be asked to stop."""
+        ended = asyncio.Event()
+        self._reads.setdefault(call_id, []).append(ended)
+        if self.state(call_id).phase is Phase.FINAL:
+            ended.set()
+        try:
+            yield ended
+        finally:
+            self._reads[call_id].remove(ended)
+            if not self._reads[call_id]:
+                del self._reads[call_id]
+
     def folded_to(self, call_id: str) -> int:
         """The last folded offset of the call's partition."""
         return self._fold.next_offset(partition_of(call_id.encode(), CALL_PARTITIONS)) - 1
@@ -121,6 +137,9 @@ class LedgerIndex:
             self.open[entry.call_id] = OpenClaim(entry, where.partition, where.offset, self._clock.monotonic(), envelope.time_ms)
         elif after.phase in (Phase.OPEN, Phase.FINAL):
             self._ended(entry.call_id, self.open.pop(entry.call_id, None), after.phase)
+        if after.phase is Phase.FINAL:
+            for ended in self._reads.get(entry.call_id, ()):
+                ended.set()
         if after.stop and (claim := self.open.get(entry.call_id)) is not None:
             claim.stop.set()
         if self._loaded:  # while the log is read from its beginning, everything has changed

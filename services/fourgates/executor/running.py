@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from dataclasses import dataclass, field
 from typing import Any
@@ -55,13 +56,17 @@ class Runner:
 
     async def read(self, job: Job) -> LedgerEntry:
         """A read claims nothing: its first Finished in the ledger answers. A transient end is told and is not final."""
+        with self._index.reading(job.call.call_id) as ended:
+            return await self._read(job, ended)
+
+    async def _read(self, job: Job, ended: asyncio.Event) -> LedgerEntry:
         while True:
             if (no := self._look.controls(job.call) or self._look.deadline(job.call, job.ends)) is not None:
                 return self._m.words.refused(job.call, job.cause, no)
-            done = await self._attempt(job, -1, None)
+            done = await self._attempt(job, -1, ended)
             if done.ended is Ended.COMMITTED:
                 return await self._committed(job, done, "")
-            if not await self._again(job, done, stopped=False):
+            if not await self._again(job, done, stopped=ended.is_set()):
                 break
         if not CODES[done.code].final:
             return self._m.words.refused(job.call, job.cause, _told(job, done))
@@ -77,7 +82,7 @@ class Runner:
                 job.note(NOT_SENT, 0)
                 break
             await m.hit("executor.attempted", job.call.call_id)
-            done = await self._attempt(job, claim.fence, claim)
+            done = await self._attempt(job, claim.fence, claim.stop)
             await m.hit("executor.ran", job.call.call_id)
             if done.ended is Ended.COMMITTED:
                 return await self._committed(job, done, claim_id)
@@ -98,12 +103,12 @@ class Runner:
             return Refusal(Code.UNAVAILABLE, "claim_over")
         return self._look.controls(job.call) or self._look.deadline(job.call, job.ends)
 
-    async def _attempt(self, job: Job, fence: int, claim: OpenClaim | None) -> Attempt:
+    async def _attempt(self, job: Job, fence: int, stop: asyncio.Event) -> Attempt:
         """The tool, within its own time and what is left of the budget."""
         begun = self._m.clock.monotonic()
         timeout = min(job.tool.timeout.total_seconds(), max(0.0, job.ends - begun))
         context = self._context(job, fence, timeout, len(job.tries) + 1)
-        done = await run_tool(job.tool, job.ready.landed, context, timeout, claim.stop if claim else None)
+        done = await run_tool(job.tool, job.ready.landed, context, timeout, stop)
         job.note(done, round((self._m.clock.monotonic() - begun) * 1000))
         return done
 
