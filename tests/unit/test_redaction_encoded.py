@@ -99,7 +99,7 @@ _VALUES = (
     )
     | st.integers()
     | st.none()
-    | st.text(max_size=12)
+    | st.text(st.characters(codec="utf-8", exclude_categories=["C", "Zl", "Zp"]), max_size=12)
 )
 _DOCUMENTS = st.recursive(
     _VALUES, lambda inner: st.lists(inner, max_size=3) | st.lists(st.tuples(_WORDS, inner).map(list), max_size=2)

@@ -23,9 +23,9 @@ T = TypeVar("T")
 
 _ROUNDS = 16
 _ESCAPED = re.compile(
-    r"(?<=[\w./+=-])(?:\\u(?:00[01][0-8b-cef]|007f|00ad|034f|061c|180e|200[b-f]|202[a-e]|206[0-9a-f]|fe0[0-9a-f]|feff))+(?=[\w./+=-])",
-    re.I,
+    r"(?:\\u(?:00[01][0-8b-cef]|007f|00ad|034f|061c|180e|200[b-f]|202[a-e]|206[0-9a-f]|fe0[0-9a-f]|feff))+(?=[\w./+=-])", re.I
 )
+_BEFORE_ESCAPED = re.compile(r"[\w./+=-]")
 _LINE_OF_JSON = re.compile(r"^[ \t]*[\[{]", re.M)
 
 
@@ -101,7 +101,7 @@ class Redactor:
                     total += count
             text = "\n".join(lines)
         if "\\u" in text:
-            text = _ESCAPED.sub("", text)
+            text = _ESCAPED.sub(_inside_a_word, text)
         spans = self._matcher.spans(text)
         if not spans:
             return text, total
@@ -110,3 +110,8 @@ class Redactor:
             out += [text[end:a], self.placeholder(kind, text[a:b])]
             end = b
         return "".join(out) + text[end:], total + len(spans)
+
+
+def _inside_a_word(found: re.Match[str]) -> str:
+    """Nothing in place of an escaped invisible character that splits a word; elsewhere it stays."""
+    return "" if found.start() and _BEFORE_ESCAPED.match(found.string, found.start() - 1) else found[0]

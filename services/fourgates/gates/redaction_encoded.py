@@ -19,7 +19,8 @@ _BASE64 = re2.compile(r"[0-9A-Za-z+/_-]{16,}(?:\n[0-9A-Za-z+/_-]+)*={0,2}")
 _TEXT = re.compile(r"[\t\n\r\x20-\x7e\u00a0-\uffff]+")
 _PERCENT = re2.compile(r"[^\s\"'<>%]*(?:%[0-9A-Fa-f]{2}[^\s\"'<>%]*)+")
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
-_BREAK = re.compile(r"(?<=[0-9A-Za-z_\-+/=.])=?[ \t]*\\?\n[ \t]*(?=[0-9A-Za-z_\-+/=.])")
+_NEXT_LINE = re.compile(r"\n[ \t]*(?=[0-9A-Za-z_\-+/=.])")
+_OF_A_KEY = frozenset("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-+/=.")
 
 
 class View:
@@ -95,9 +96,17 @@ def without_breaks(text: str) -> str:
 def joined_lines(text: str) -> View | None:
     """The text without the breaks that could stand inside a key; None where it has none."""
     view, last = View(), 0
-    for gap in _BREAK.finditer(text):
-        view.add(text[last : gap.start()], last, gap.start())
-        last = gap.end()
+    for gap in _NEXT_LINE.finditer(text):
+        end = gap.start()
+        if text[end - 1 : end] == "\\":  # a shell's way to go on, as `=` is that of a mail
+            end -= 1
+        while text[end - 1 : end] in (" ", "\t"):
+            end -= 1
+        if text[end - 1 : end] == "=":
+            end -= 1
+        if end > last and text[end - 1] in _OF_A_KEY:
+            view.add(text[last:end], last, end)
+            last = gap.end()
     if not last:
         return None
     view.add(text[last:], last, len(text))

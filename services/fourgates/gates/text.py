@@ -11,6 +11,7 @@ import re
 import regex
 
 _STEERING = bytes((*range(0x09), *range(0x0B, 0x20), 0x7F))
+_BEYOND_ASCII = re.compile("[\x80-\x9f\u2028\u2029]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 # Zero-width characters and joiners, bidi marks and overrides, tag characters, variation selectors, soft hyphens, fillers,
@@ -42,14 +43,16 @@ def clean(text: str) -> str:
 
     Emoji that are joined from several fall apart into those, and a lone surrogate, which no encoding can carry, is dropped.
     """
-    if text.isascii():
-        data = text.encode()
-        if len(data.translate(None, _STEERING)) == len(data):  # several times quicker than any search for one of them
-            return text
+    data = text.encode("utf-8", "surrogatepass")
+    steered = len(data.translate(None, _STEERING)) != len(data)  # several times quicker than any search for one of them
+    if not steered and text.isascii():
+        return text
     if _SURROGATE.search(text):
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
     if not text.isascii():
         text = _INVISIBLE.sub("", text)
+    if not steered and not _BEYOND_ASCII.search(text):
+        return text
     text = _CONTROL.sub("", text)
     text = _REST.sub("", _ANSI.sub("", text))
     return _BREAKS.sub(_line_break, text)
