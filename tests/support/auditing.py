@@ -39,6 +39,11 @@ class Engine:
         """As the sink does with one batch."""
         self.store.insert([self.rows.row(one) for one in received])
 
+    def empty(self) -> None:
+        """As new, but for the schema."""
+        for table in ("events", "call_rollup"):
+            self.store.command(f"TRUNCATE TABLE fourgates.{table}")
+
     def ask(self, sql: str, **parameters: Any) -> list[dict[str, Any]]:
         return self.store.query(sql, parameters)
 

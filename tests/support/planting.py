@@ -265,7 +265,7 @@ async def _count(engine: Engine, plants: Sequence[Plant], tamperings: Sequence[T
 
 
 def _fresh(engine: Engine) -> Tape:
-    engine.store.command("TRUNCATE TABLE fourgates.events")
+    engine.empty()
     tape = Tape()
     good_stories(tape)
     return tape

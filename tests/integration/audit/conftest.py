@@ -17,5 +17,5 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 @pytest.fixture
 def engine(opened: Engine) -> Engine:
-    opened.store.command("TRUNCATE TABLE fourgates.events")
+    opened.empty()
     return opened

@@ -66,7 +66,7 @@ def make(engine: Engine) -> Make:
 
 def in_bulk(engine: Engine, maker: BulkMaker, received: Sequence[Received]) -> tuple[list[dict[str, Any]], int]:
     """The rows as they lie in the store, and how many of them were left to the row maker."""
-    engine.store.command("TRUNCATE TABLE fourgates.events")
+    engine.empty()
     made = maker.make(received)
     assert made.rows + len(made.left) == len(received)
     if made.native:
@@ -77,7 +77,7 @@ def in_bulk(engine: Engine, maker: BulkMaker, received: Sequence[Received]) -> t
 
 
 def one_by_one(engine: Engine, received: Sequence[Received]) -> list[dict[str, Any]]:
-    engine.store.command("TRUNCATE TABLE fourgates.events")
+    engine.empty()
     engine.take(received)
     return stored(engine)
 

@@ -11,7 +11,7 @@ from fourgates.audit.build import open_store
 from fourgates.audit.settings import StoreSettings
 from fourgates.audit.store import connector
 from fourgates.contract.errors import ConfigurationError
-from support.auditing import DDL, engine_in
+from support.auditing import DDL, engine_in, row_maker
 from support.stories import Tape, good_stories
 
 pytestmark = pytest.mark.engine
@@ -62,6 +62,25 @@ def test_a_migration_that_was_interrupted_is_taken_up_again(tmp_path: Path) -> N
     store, _ = open_store(StoreSettings(folder=tmp_path / "data"), ddl)
     try:
         assert store.query("SELECT max(version) AS newest FROM fourgates.schema_migrations") == [{"newest": number}]
+    finally:
+        store.close()
+
+
+def test_a_store_that_was_filled_before_it_is_rolled_up_when_it_is_made(tmp_path: Path) -> None:
+    """L2, L4."""
+    before, folder = tmp_path / "before", tmp_path / "data"
+    before.mkdir()
+    for file in sorted(DDL.glob("*.sql"))[:4]:
+        shutil.copy(file, before)
+    tape, maker = Tape(), row_maker()
+    good_stories(tape)
+    store, _ = open_store(StoreSettings(folder=folder), before)
+    store.insert([maker.row(one) for one in tape.received])
+    store.close()
+    store, _ = open_store(StoreSettings(folder=folder), DDL)
+    try:
+        assert store.query("SELECT count() AS n FROM fourgates.records") == [{"n": len(tape.received)}]
+        assert store.query("SELECT count() AS n, sum(claims) AS claims FROM fourgates.call_facts") == [{"n": 6, "claims": 3}]
     finally:
         store.close()
 
