@@ -4,9 +4,10 @@ READY := .venv/.ready
 AXE := axe-core@4.14.1
 AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 COMPOSE_GO := github.com/compose-spec/compose-go/v2/cmd@v2.16.2
+VERSITYGW := github.com/versity/versitygw/cmd/versitygw@v1.8.0
 TEST_PROCESSES := 3# the tests on Kafka mostly wait: three keep two cores busy
 
-.PHONY: help system check test demo up bench evidence evidence-gates schemas clean
+.PHONY: help system check test demo up bench evidence evidence-gates evidence-results schemas clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -16,7 +17,7 @@ $(READY): pyproject.toml constraints.txt
 	.venv/bin/pip install -q --disable-pip-version-check -c constraints.txt -e '.[embedded,dev]'
 	@touch $@
 
-system: ## install what lies outside .venv: a browser, axe-core, the commands' sandbox, traversal texts (Debian's apt, npm), the compose file's checker (needs Go)
+system: ## install what lies outside .venv: a browser, axe-core, the commands' sandbox, traversal texts (Debian's apt, npm), the compose file's checker, an S3 server, gitleaks' samples (Go)
 	command -v chromium && command -v chromedriver && command -v npm || \
 	  { $(AS_ROOT) apt-get update && $(AS_ROOT) apt-get install -y --no-install-recommends chromium chromium-driver npm; }
 	command -v bwrap && test -d /usr/share/wfuzz || \
@@ -25,6 +26,8 @@ system: ## install what lies outside .venv: a browser, axe-core, the commands' s
 	mkdir -p build/bin
 	GOBIN=$(CURDIR)/build/bin go install $(COMPOSE_GO)
 	mv -f build/bin/cmd build/bin/compose-go
+	GOBIN=$(CURDIR)/build/bin go install $(VERSITYGW)
+	cd tests/corpora/gitleaks_samples && go mod download
 
 check: $(READY) ## format, lint, types, import contracts, topology = README = compose = schemas (seconds)
 	.venv/bin/ruff format --check -q services tests
@@ -45,7 +48,7 @@ up: $(READY) ## leave everything running with the demo's shop, open the approver
 bench: $(READY) ## figures of one run on one broker, in build/bench.json
 	$(PY) tests/benchmarks/run.py
 
-evidence: evidence-gates bench demo ## everything that writes a figure to build/
+evidence: evidence-gates evidence-results bench demo ## everything that writes a figure to build/
 
 evidence-gates: $(READY) ## the corpora, into build/corpora (long; retail on Kafka)
 	mkdir -p build/corpora
@@ -54,6 +57,9 @@ evidence-gates: $(READY) ## the corpora, into build/corpora (long; retail on Kaf
 	$(PY) tests/corpora/bfcl.py --json build/corpora/bfcl.json
 	$(PY) tests/corpora/agentdyn.py --data ../shared/data/agentdyn --json build/corpora/agentdyn.json
 	$(PY) tests/corpora/retail.py --data ../shared/data/retail --json build/corpora/retail.json --bus kafka
+
+evidence-results: $(READY) ## what the redaction finds, leaves alone and costs, in build/sanitizer.json
+	$(PY) tests/evidence/sanitizer.py --data ../shared/data/agentdyn --json build/sanitizer.json
 
 schemas: $(READY) ## write schemas/*.avsc from the record classes
 	$(PY) -m fourgates.contract.avro_schema schemas
