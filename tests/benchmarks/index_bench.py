@@ -97,6 +97,13 @@ class Indexes:
         self.ledger, self.effects = LedgerFold(), EffectsFold()
         self._opener = opener()
 
+    def take_briefly(self, received: Received) -> None:
+        """As a new owner does it, up to its barrier."""
+        if received.position.topic == CALLS_LEDGER:
+            self.ledger.apply(self._opener.open_briefly(received))
+        else:
+            self.take(received)
+
     def take(self, received: Received) -> None:
         """As a reader of the log does it."""
         envelope = self._opener.open(received)
@@ -150,7 +157,7 @@ def cold(tape: Tape, calls: int) -> float:
     indexes = Indexes()
     begun = time.process_time()
     for received in entries:
-        indexes.take(received)
+        indexes.take_briefly(received)
     return (time.process_time() - begun) / len(entries) * 1e6
 
 

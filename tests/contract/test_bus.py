@@ -148,6 +148,26 @@ async def test_a_follower_is_spared_what_it_does_not_want_and_misses_nothing_els
     await following.close()
 
 
+async def test_a_follower_that_reads_briefly_gets_what_a_fold_needs_until_it_wants_all(bus: Bus) -> None:
+    """E1: what is left out has its default; a forged record reaches it as little as anybody."""
+    seen: list[Envelope] = []
+    brief = True
+    following = await bus.log.follow(CALLS_LEDGER, seen.append, briefly=lambda: brief)
+    whole = dataclasses.replace(entry(0), kind=LedgerKind.FINISHED, claim_id="x", outcome="committed", reason="r", duration_ms=7)
+    first = await bus.publisher.publish(whole)
+    await bus.append(CALLS_LEDGER, b"a" * 64, b"no record at all")
+    await within(following.reached(first.partition, first.offset))
+    brief = False
+    last = await bus.publisher.publish(dataclasses.replace(whole, event_id="later"))
+    await within(following.reached(last.partition, last.offset))
+    short, full = (e.record for e in seen)
+    assert (short.kind, short.call_id, short.claim_id, short.outcome) == (whole.kind, whole.call_id, "x", "committed")
+    assert (short.reason, short.duration_ms, full.reason, full.duration_ms) == ("", 0, "r", 7)
+    assert {e.writer for e in seen} == {"executor"}
+    assert bus.skipped("malformed_avro") == 1
+    await following.close()
+
+
 async def test_following_from_the_end_sees_only_what_comes(bus: Bus) -> None:
     seen: list[Envelope] = []
     await bus.publisher.publish(entry(0))

@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 
 from fourgates.contract.avro import HEADER_BYTES, MAX_RECORD_BYTES, fingerprint_id
 from fourgates.contract.avro_schema import schema_of, text_of
+from fourgates.contract.codes import Code
 from fourgates.contract.errors import Poison
-from fourgates.contract.events import RECORDS, ApprovalEvent, Control, LedgerEntry, Record
+from fourgates.contract.events import RECORDS, ApprovalEvent, Control, LedgerEntry, LedgerKind, Record
 from fourgates.contract.topology import BY_RECORD, CALLS_LEDGER, CONTROLS, EFFECTS
+from fourgates.gates.ledger import OPEN, fold_entry
 from support.records import codec, instances_of, plain_of, wire_value
 from support.samples import REQUESTED, SEALED
 
@@ -107,6 +109,22 @@ def test_glance_sees_kind_and_call_of_what_begins_with_them_and_nothing_of_the_r
     assert codec().glance(topic, value[: data.draw(st.integers(0, HEADER_BYTES))]) is None
     topic, value = codec().encode(REQUESTED)
     assert codec().glance(topic, value) == (REQUESTED.kind.value, REQUESTED.call_id)
+
+
+@given(record=instances_of(LedgerEntry))
+@some
+def test_a_beginning_has_everything_that_the_fold_looks_at(record: LedgerEntry) -> None:
+    """E1: the fold makes the same of a beginning as of the whole, whatever state it finds."""
+    topic, value = codec().encode(record)
+    short = codec().beginning(topic, codec().body_of(topic, value))
+    assert isinstance(short, LedgerEntry)
+    claimed = LedgerEntry(event_id="e", producer="p", kind=LedgerKind.CLAIMED, call_id=record.call_id, claim_id=record.claim_id)
+    if record.kind is LedgerKind.REFUSED and record.code not in set(Code):
+        return  # no writer of ours says that
+    for before in (OPEN, fold_entry(OPEN, claimed, 1, 1)):
+        assert fold_entry(before, short, 7, 9) == fold_entry(before, record, 7, 9)
+    assert (short.cause, short.event_id, short.call, short.verdicts) == (record.cause, record.event_id, None, ())
+    assert codec().beginning(CONTROLS, b"anything") is None
 
 
 @pytest.mark.parametrize("value", [None, b"", b"\x01" + bytes(9), bytes(9), b"\x00\x00\x00\x00\x07" + bytes(40)])

@@ -335,3 +335,33 @@ def test_a_seal_is_found_without_decoding_what_it_covers() -> None:
             dataclasses.replace(received, value=wire_value(record)),
         ):
             assert opener.sealed_body(wrong) == ("", b"")
+
+
+def test_who_reads_briefly_is_told_of_what_is_wrong_as_by_the_whole() -> None:
+    """P6: the same envelope's writer and place, and the same Poison for what is moved, altered or written by another."""
+    opener = RecordOpener(codec(), Secrets())
+    entry = next(record for _, record in SEALED if isinstance(record, LedgerEntry))
+    good = sealed("executor", entry)
+    brief = opener.open_briefly(good)
+    assert (brief.writer, brief.position, brief.record.call_id, brief.record.call) == (
+        "executor",
+        good.position,
+        entry.call_id,
+        None,
+    )
+    assert good.value is not None
+    for wrong, reason in (
+        (dataclasses.replace(good, key=b"other"), "wrong_key"),
+        (dataclasses.replace(good, value=good.value[:-1] + bytes([good.value[-1] ^ 1])), "bad_seal"),
+        (dataclasses.replace(good, value=wire_value(entry)), "wrong_writer"),
+        (dataclasses.replace(good, position=Position("calls.ledger", good.position.partition + 1, 0)), "wrong_partition"),
+        (sealed("sanitizer", entry), "wrong_writer"),
+        (dataclasses.replace(good, value=b"\0"), "malformed_avro"),
+    ):
+        with pytest.raises(Poison) as fault:
+            opener.open_briefly(wrong)
+        assert fault.value.reason == reason
+    for writer, record in SEALED:
+        received = sealed(writer, record)
+        if not isinstance(record, LedgerEntry):
+            assert opener.open_briefly(received) == opener.open(received)

@@ -73,6 +73,14 @@ Wanted: TypeAlias = Callable[[str, str], bool]
 """Of a record's kind and call_id, before anything of it is proved: whether it could change anything for the reader."""
 
 
+@dataclass(frozen=True, slots=True)
+class Taking:
+    """How much of a followed log is taken; see `Log.follow`."""
+
+    wanted: Wanted | None = None
+    briefly: Callable[[], bool] | None = None
+
+
 class Following(Protocol):
     """A reading of whole partitions from their beginning, in order, that goes on until it is closed."""
 
@@ -90,11 +98,17 @@ class Log(Protocol):
     """Reading a topic without a group."""
 
     async def follow(
-        self, topic: str, sink: Sink, partitions: Iterable[int] | None = None, wanted: Wanted | None = None
+        self,
+        topic: str,
+        sink: Sink,
+        partitions: Iterable[int] | None = None,
+        wanted: Wanted | None = None,
+        briefly: Callable[[], bool] | None = None,
     ) -> Following:
         """Every valid record of the partitions (None: all) through `sink`, from the beginning; invalid ones are skipped.
 
         With `wanted`, on a topic whose records have a kind and a call_id, those that it turns down are not even decoded.
+        While `briefly` says so, records come as far as their topic's fold looks at them, the rest as if it were not there.
         """
 
     async def read_at(self, position: Position) -> Envelope:

@@ -54,13 +54,19 @@ class LedgerIndex:
         self.on_entry: Callable[[Envelope], None] = lambda envelope: None
 
     async def own(self, partitions: Sequence[int]) -> None:
-        """Folds the partitions from their beginning; returns once everything before our own barrier is in."""
+        """Folds the partitions from their beginning; returns once everything before our own barrier is in.
+
+        Up to there the entries are read as far as the fold needs them; of the claims that are open then, the rest is fetched.
+        """
         self._owned = frozenset(partitions)
-        self._following = await self._log.follow(CALLS_LEDGER, self._sink, partitions)
+        self._following = await self._log.follow(CALLS_LEDGER, self._sink, partitions, briefly=lambda: not self._loaded)
         barriers = await asyncio.gather(*(self._publisher.publish(self._barrier(p), p) for p in partitions))
         for position in barriers:
             await self._following.reached(position.partition, position.offset)
         self._loaded = True
+        for claim in tuple(self.open.values()):
+            if claim.entry.call is None:
+                claim.entry = (await self._log.read_at(Position(CALLS_LEDGER, claim.partition, claim.fence))).record
 
     async def disown(self) -> None:
         """Forgets everything; another owner folds it anew."""

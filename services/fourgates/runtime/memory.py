@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fourgates.contract.errors import Poison, Transient
 from fourgates.contract.events import Record
 from fourgates.contract.partition import partition_of
-from fourgates.contract.ports import Clock, Envelope, Position, Received, Sink, Wanted
+from fourgates.contract.ports import Clock, Envelope, Position, Received, Sink, Taking, Wanted
 from fourgates.contract.seals import RecordOpener, RecordWriter
 from fourgates.contract.topology import BY_NAME, TOPOLOGY
 from fourgates.runtime.metrics import Metrics
@@ -90,14 +90,19 @@ class MemoryBus:
         return lambda: self._watchers[topic].remove(watcher) if watcher in self._watchers[topic] else None
 
     async def follow(
-        self, topic: str, sink: Sink, partitions: Iterable[int] | None = None, wanted: Wanted | None = None
+        self,
+        topic: str,
+        sink: Sink,
+        partitions: Iterable[int] | None = None,
+        wanted: Wanted | None = None,
+        briefly: Callable[[], bool] | None = None,
     ) -> MemoryFollowing:
         """Every valid record through `sink`, from the beginning, and then as they come."""
-        return self._follow(topic, sink, partitions, wanted, from_end=False)
+        return self._follow(topic, sink, partitions, Taking(wanted, briefly), from_end=False)
 
     async def follow_from_end(self, topic: str, sink: Sink, partitions: Iterable[int] | None = None) -> MemoryFollowing:
         """Every valid record that comes from now on through `sink`."""
-        return self._follow(topic, sink, partitions, None, from_end=True)
+        return self._follow(topic, sink, partitions, Taking(), from_end=True)
 
     async def read_at(self, position: Position) -> Envelope:
         log = self._logs[position.topic][position.partition]
@@ -106,15 +111,16 @@ class MemoryBus:
         return self._opener.open(log[position.offset])
 
     def _follow(
-        self, topic: str, sink: Sink, partitions: Iterable[int] | None, wanted: Wanted | None, *, from_end: bool
+        self, topic: str, sink: Sink, partitions: Iterable[int] | None, taking: Taking, *, from_end: bool
     ) -> MemoryFollowing:
+        wanted, briefly = taking.wanted, taking.briefly
         numbers = range(BY_NAME[topic].partitions) if partitions is None else tuple(partitions)
         following = MemoryFollowing(self, topic, numbers)
 
         def tell(received: Received) -> None:
             if wanted is not None and self._opener.unwanted(received, wanted):
                 return
-            if (envelope := self._open(received)) is not None:
+            if (envelope := self._open(received, briefly is not None and briefly())) is not None:
                 sink(envelope)
 
         for number in () if from_end else numbers:
@@ -123,9 +129,9 @@ class MemoryBus:
         following.end = self.watch(topic, numbers, tell)
         return following
 
-    def _open(self, received: Received) -> Envelope | None:
+    def _open(self, received: Received, briefly: bool = False) -> Envelope | None:
         try:
-            return self._opener.open(received)
+            return self._opener.open_briefly(received) if briefly else self._opener.open(received)
         except Poison as poison:
             self._metrics.skipped.labels(received.position.topic, poison.reason).inc()
             return None

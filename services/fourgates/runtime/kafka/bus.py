@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from types import TracebackType
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from fourgates.contract.errors import Poison, Transient
-from fourgates.contract.ports import Envelope, Position, Received, Sink, Wanted
+from fourgates.contract.ports import Envelope, Position, Received, Sink, Taking, Wanted
 from fourgates.contract.seals import RecordOpener, RecordWriter
 from fourgates.contract.topology import BY_NAME
 from fourgates.runtime.kafka.client import bounded, plain_consumer, received_of, start_consumer, stop_consumer
@@ -68,14 +68,19 @@ class KafkaBus:
         return KafkaPublisher(self.raw, writer)
 
     async def follow(
-        self, topic: str, sink: Sink, partitions: Iterable[int] | None = None, wanted: Wanted | None = None
+        self,
+        topic: str,
+        sink: Sink,
+        partitions: Iterable[int] | None = None,
+        wanted: Wanted | None = None,
+        briefly: Callable[[], bool] | None = None,
     ) -> KafkaFollowing:
         """See the Log port."""
-        return await self._follow(topic, sink, partitions, wanted, from_end=False)
+        return await self._follow(topic, sink, partitions, Taking(wanted, briefly), from_end=False)
 
     async def follow_from_end(self, topic: str, sink: Sink, partitions: Iterable[int] | None = None) -> KafkaFollowing:
         """Every valid record that is appended after this returned."""
-        return await self._follow(topic, sink, partitions, None, from_end=True)
+        return await self._follow(topic, sink, partitions, Taking(), from_end=True)
 
     async def read_at(self, position: Position) -> Envelope:
         """See the Log port."""
@@ -157,8 +162,9 @@ class KafkaBus:
         return self._reader
 
     async def _follow(
-        self, topic: str, sink: Sink, partitions: Iterable[int] | None, wanted: Wanted | None, *, from_end: bool
+        self, topic: str, sink: Sink, partitions: Iterable[int] | None, taking: Taking, *, from_end: bool
     ) -> KafkaFollowing:
+        wanted, briefly = taking.wanted, taking.briefly
         numbers = range(BY_NAME[topic].partitions) if partitions is None else partitions
         tps = [TopicPartition(topic, number) for number in numbers]
         consumer = plain_consumer(self.bootstrap, fetch_bytes=_FOLLOW_BYTES)
@@ -175,7 +181,7 @@ class KafkaBus:
         def accept(received: Received) -> None:
             if wanted is not None and self._opener.unwanted(received, wanted):
                 return
-            if (envelope := self._open(received)) is not None:
+            if (envelope := self._open(received, briefly is not None and briefly())) is not None:
                 sink(envelope)
 
         following = KafkaFollowing(consumer, start, accept, self._break)
@@ -186,9 +192,9 @@ class KafkaBus:
         self._fault = self._fault or fault
         self._broken.set()
 
-    def _open(self, received: Received) -> Envelope | None:
+    def _open(self, received: Received, briefly: bool = False) -> Envelope | None:
         try:
-            return self._opener.open(received)
+            return self._opener.open_briefly(received) if briefly else self._opener.open(received)
         except Poison as poison:
             self.metrics.skipped.labels(received.position.topic, poison.reason).inc()
             return None
