@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
@@ -59,7 +60,10 @@ async def shell(script: str, sandbox: Sandbox | None = None, limit: int = 100_00
 
 
 def is_program(pid: int, name: str) -> bool:
-    return (Path("/proc") / str(pid) / "cmdline").read_bytes().startswith(name.encode())
+    try:
+        return (Path("/proc") / str(pid) / "cmdline").read_bytes().startswith(name.encode())
+    except OSError:
+        return False
 
 
 def test_each_value_is_one_word_whatever_stands_in_it() -> None:
@@ -337,3 +341,21 @@ def test_started_by_who_is_not_root_the_walls_are_the_same(folder: Path, monkeyp
     for sign in ("65534\n3\nheld\nCapEff:\t0000000000000000\n", "Cannot fork", "No space left on device"):
         assert sign in ran.stdout + ran.stderr
     assert "all" not in ran.stdout
+
+
+def test_on_the_workers_own_loop_it_is_the_same(folder: Path) -> None:
+    """E7: uvloop closes pipes earlier than asyncio does."""
+
+    async def all_of_it() -> None:
+        for text in ("", "not read"):
+            ran = await asyncio.gather(*(run_sandboxed(Sandbox(), ["true"], text.encode(), 10) for _ in range(8)))
+            assert {one.exit_code for one in ran} == {0}
+        assert await run("cat", stdin="/text", args={"text": "x" * 200_000}) == "x" * 200_000
+        call = asyncio.create_task(run_sandboxed(Sandbox(), ["/bin/sleep", "1000.125"], b"", 10))
+        await eventually(lambda: any(is_program(pid, "/bin/sleep") for pid in processes_with("1000.125")), 10)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        await eventually(lambda: processes_with("1000.125") == [], 5)
+
+    uvloop.run(all_of_it())

@@ -150,9 +150,10 @@ def _namespace(pid: int) -> int | None:
 
 
 async def _feed(pipe: asyncio.StreamWriter, data: bytes) -> None:
-    with contextlib.suppress(ConnectionError):  # it need not read
-        pipe.write(data)
-        await pipe.drain()
+    with contextlib.suppress(ConnectionError):  # it need not read, and may be gone already
+        if not pipe.is_closing():
+            pipe.write(data)
+            await pipe.drain()
     pipe.close()
 
 
