@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol, runtime_checkable
 
+from fourgates.contract.errors import ConfigurationError
+
 from .catalog import Catalog
 
 
@@ -29,15 +31,18 @@ class Closed(Protocol):
 
 async def start_tools(catalog: Catalog) -> None:
     """Starts what has to be started. Raises ConfigurationError naming the tool."""
-    for part in _parts(catalog):
+    for name, part in _parts(catalog):
         if isinstance(part, Started):
-            await part.start()
+            try:
+                await part.start()
+            except ConfigurationError as fault:
+                raise ConfigurationError(f"tool {name!r}: {fault}") from fault
 
 
 async def close_tools(catalog: Catalog) -> None:
     """Closes everything, also where one of them fails; then raises the first fault."""
     faults: list[Exception] = []
-    for part in _parts(catalog):
+    for _, part in _parts(catalog):
         if isinstance(part, Closed):
             try:
                 await part.close()
@@ -47,11 +52,11 @@ async def close_tools(catalog: Catalog) -> None:
         raise faults[0]
 
 
-def _parts(catalog: Catalog) -> Iterator[object]:
-    """Each once: several tools may share one server."""
+def _parts(catalog: Catalog) -> Iterator[tuple[str, object]]:
+    """Each once, with the first tool that has it: several may share one server."""
     seen: set[int] = set()
     for tool in catalog.served():
         for part in (tool.run, tool.probe, tool.facts, tool.preview):
             if part is not None and id(part) not in seen:
                 seen.add(id(part))
-                yield part
+                yield tool.name, part
