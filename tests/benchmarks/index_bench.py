@@ -25,6 +25,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "benchmarks"), str(ROO
 
 from measuring import rss_mb  # noqa: E402 - after the path is set
 
+from fourgates.cli.stage_process import settle_memory  # noqa: E402
 from fourgates.contract.events import EffectEntry, EffectKind, LedgerEntry, LedgerKind, Record  # noqa: E402
 from fourgates.contract.partition import murmur2  # noqa: E402
 from fourgates.contract.parts import ref_of  # noqa: E402
@@ -163,6 +164,7 @@ def cold(tape: Tape, calls: int) -> float:
 
 def index(keys: tuple[int, ...] = KEYS, rounds: int = ROUNDS) -> dict[str, Any]:
     """The figures at these sizes: a part of `make bench`."""
+    settle_memory()
     tape, indexes, known, now_ms = Tape(), Indexes(), 0, 1_800_000_000_000
     costs, grown = {}, {CALLS_LEDGER: 0.0, EFFECTS: 0.0}
     for size in keys:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fourgates.contract.events import EffectEntry, EffectKind
 from fourgates.contract.parts import EffectClaim
 from fourgates.contract.ports import Envelope, Position
-from fourgates.gates.effects import EMPTY, EffectsFold, KeyState, fold_effect, releasable
+from fourgates.gates.effects import EMPTY, EffectsFold, KeyState, fold_effect, releasable, rivals
 from fourgates.gates.ledger import OPEN, CallState, Outcome, OutcomeKind, Phase
 from support.shared import shared_module
 
@@ -89,6 +91,45 @@ def test_the_whole_fold_answers_by_call() -> None:
     assert fold_.calls() == ("b",)
     assert fold_.holds("k", "b", 6)
     assert not fold_.holds("k", "b", 7)
+
+
+def test_keys_are_forgotten_a_day_after_their_windows() -> None:
+    """E4: what is remembered is a window's, not the log's; what still excludes somebody, or was just released, stays."""
+    kept = EffectsFold()
+
+    def put(entry: EffectEntry, time_ms: int, key: str) -> None:
+        kept.apply(Envelope(dataclasses.replace(entry, effect_key=key), Position("effects", 0, 0), time_ms, "executor"))
+
+    put(claimed("a", 1), 0, "old")
+    put(claimed("b", 1), DAY, "current")
+    put(claimed("c", 1), 0, "released")
+    put(freed("c", 1), DAY + 1, "released")
+    put(claimed("d", 1), 2 * DAY, "new")
+    assert set(kept.calls()) == {"b", "d"}
+    put(claimed("c", 1), 2 * DAY, "released")
+    assert kept.held_by("c") == {}
+    put(claimed("d", 2), 2 * DAY + DAY // 2, "new")  # the next look at what is over
+    put(claimed("e", 1), 4 * DAY, "new")
+    assert set(kept.calls()) == {"e", "d"}
+    put(claimed("c", 1), 4 * DAY, "released")
+    assert kept.held_by("c") == {"released": 1}
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["k", "l"]), st.deferred(lambda: ENTRIES), st.integers(0, 3)), max_size=14))
+def test_the_small_form_is_the_fold(entries: list[tuple[str, EffectEntry, int]]) -> None:
+    """E4: keys with one claim are kept apart from the others; what is answered is the plain fold's."""
+    kept, plain, now_ms = EffectsFold(), {"k": EMPTY, "l": EMPTY}, 0
+    for key, entry, hours in entries:
+        now_ms += hours * 3_600_000
+        entry = dataclasses.replace(entry, effect_key=key)
+        kept.apply(Envelope(entry, Position("effects", 0, 0), now_ms, "executor"))
+        plain[key] = fold_effect(plain[key], entry, now_ms)
+        for call in "abc":
+            assert kept.held_by(call) == {k: s.holders[call].fence for k, s in plain.items() if call in s.holders}
+            for k, state in plain.items():
+                assert kept.rivals(k, call, (), now_ms) == rivals(state, call, (), now_ms)
+        assert set(kept.calls()) == {call for state in plain.values() for call in state.holders}
 
 
 CALLS = st.sampled_from(["a", "b", "c"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from fourgates.contract.events import EffectEntry, EffectKind
 from fourgates.contract.parts import EffectClaim
@@ -75,44 +76,88 @@ def releasable(state: CallState, fence: int, folded_to: int) -> bool:
     return state.phase is Phase.OPEN or fence != state.fence
 
 
+_REMEMBERED_MS = timedelta(days=1) // timedelta(milliseconds=1)
+"""How long a key is remembered when its windows are over: longer than any claim of it can still be on its way."""
+_SWEEP_MS = timedelta(hours=6) // timedelta(milliseconds=1)
+
+
 class EffectsFold:
-    """All keys, kept by reading the whole topic."""
+    """All keys, kept by reading the whole topic. Most have one claim and nothing released: those are kept small."""
 
     def __init__(self) -> None:
-        self._keys: dict[str, KeyState] = {}
-        self._of_call: dict[str, dict[str, int]] = {}
+        self._one: dict[str, tuple[str, Holder]] = {}
+        self._more: dict[str, tuple[KeyState, int]] = {}
+        self._of_call: dict[str, tuple[str, ...]] = {}
+        self._sweep_from_ms = 0
 
     def apply(self, envelope: Envelope) -> None:
         """Folds one entry."""
         entry: EffectEntry = envelope.record
         if entry.kind not in (EffectKind.CLAIMED, EffectKind.RELEASED):
             return
-        before = self._keys.get(entry.effect_key, EMPTY)
+        self._sweep(envelope.time_ms)
+        key, call = entry.effect_key, entry.call_id
+        before = self._state(key)
         after = fold_effect(before, entry, envelope.time_ms)
-        self._keys[entry.effect_key] = after
-        held = self._of_call.setdefault(entry.call_id, {})
-        if (holder := after.holders.get(entry.call_id)) is not None:
-            held[entry.effect_key] = holder.fence
-        else:
-            held.pop(entry.effect_key, None)
-            if not held:
-                del self._of_call[entry.call_id]
+        if after is before:
+            return
+        self._put(key, after, envelope.time_ms)
+        held = self._of_call.get(call, ())
+        if call in after.holders and key not in held:
+            self._of_call[call] = (*held, key)
+        elif call not in after.holders:
+            self._let_go(call, key)
 
     def holds(self, key: str, call_id: str, fence: int) -> bool:
         """True where the call's claim of the key at `fence` (or a later one) stands."""
-        holder = self._keys.get(key, EMPTY).holders.get(call_id)
+        holder = self._state(key).holders.get(call_id)
         return holder is not None and holder.fence >= fence
 
     def rivals(
         self, key: str, call_id: str, supersedes: tuple[EffectClaim, ...], time_ms: int
     ) -> tuple[tuple[EffectClaim, Holder], ...]:
         """Whose claims exclude this call now."""
-        return rivals(self._keys.get(key, EMPTY), call_id, supersedes, time_ms)
+        return rivals(self._state(key), call_id, supersedes, time_ms)
 
     def held_by(self, call_id: str) -> dict[str, int]:
         """Effect key -> fence of everything that the call holds."""
-        return dict(self._of_call.get(call_id, {}))
+        return {key: self._state(key).holders[call_id].fence for key in self._of_call.get(call_id, ())}
 
     def calls(self) -> tuple[str, ...]:
         """Every call that holds anything."""
         return tuple(self._of_call)
+
+    def _state(self, key: str) -> KeyState:
+        if (one := self._one.get(key)) is not None:
+            return KeyState({one[0]: one[1]}, {})
+        more = self._more.get(key)
+        return EMPTY if more is None else more[0]
+
+    def _put(self, key: str, state: KeyState, time_ms: int) -> None:
+        if len(state.holders) == 1 and not state.freed:
+            self._more.pop(key, None)
+            self._one[key] = next(iter(state.holders.items()))
+        else:
+            self._one.pop(key, None)
+            self._more[key] = state, time_ms
+
+    def _let_go(self, call_id: str, key: str) -> None:
+        left = tuple(other for other in self._of_call.get(call_id, ()) if other != key)
+        if left:
+            self._of_call[call_id] = left
+        else:
+            self._of_call.pop(call_id, None)
+
+    def _sweep(self, now_ms: int) -> None:
+        """Forgets keys of which nothing excludes anybody any more, so that what is kept is a window's, not the log's."""
+        if now_ms < self._sweep_from_ms:
+            return
+        self._sweep_from_ms = now_ms + _SWEEP_MS
+        over = now_ms - _REMEMBERED_MS
+        for key in [key for key, (_, holder) in self._one.items() if holder.until_ms <= over]:
+            self._let_go(self._one.pop(key)[0], key)
+        for key, (state, said_ms) in tuple(self._more.items()):
+            if max(said_ms, *(holder.until_ms for holder in state.holders.values()), 0) <= over:
+                del self._more[key]
+                for call_id in state.holders:
+                    self._let_go(call_id, key)
