@@ -106,10 +106,10 @@ async def decide(
 class MemoryWorld:
     """Everything in this process."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, settings: StageSettings = FAST) -> None:
         self.downstream = Downstream(folder / "downstream.sqlite")
         self.bookings = Bookings(folder / "bookings.sqlite")
-        self.pipeline = Pipeline(make_catalog(folder), settings=FAST, tenant=TENANT, options=OPTIONS)
+        self.pipeline = Pipeline(make_catalog(folder), settings=settings, tenant=TENANT, options=OPTIONS)
         self.keyring, self.client, self.log = self.pipeline.keyring, self.pipeline.client, self.pipeline.bus
 
     def catalog_with(self, name: str, change: Callable[[Tool], Tool]) -> Catalog:

@@ -163,3 +163,41 @@ async def test_what_waits_for_a_version_that_is_gone_ends_when_the_new_one_comes
     await world.settle(new)
     assert world.cleared() == [] and len(world.approvals(ApprovalKind.WITHDRAWN)) == 1
     await new.crash()
+
+
+@pytest.mark.parametrize("first_ends", ["approve", "deny", ""])
+async def test_other_arguments_under_a_key_that_is_taken_are_a_conflict(
+    world: Waiting, worker: MemoryWorker, first_ends: str
+) -> None:
+    """E2, A3: they are not asked about, and never answered with what became of the first; the first goes on as it was."""
+    first = await ask(world, 1)
+    await world.settle(worker)
+    if first_ends:
+        await answer(world, first, first_ends)
+        await world.settle(worker)
+    other = call_of(world.shop, call_id=f"{1:064x}", tool_call_id="call_1", arguments={"order_id": "A-1001", "amount": 999})
+    await world.hold("e" * 32, other, verdicts=sealed(other))
+    await world.settle(worker)
+    told = world.ledger(LedgerKind.REFUSED)[-1]
+    assert (told.code, told.about.args_digest if told.about else "") == (Code.IDEMPOTENCY_CONFLICT, other.args_digest)
+    assert len(world.approvals(ApprovalKind.REQUESTED)) == 1 and world.ledger(LedgerKind.REPLAYED) == []
+    if not first_ends:
+        await answer(world, first, "approve")
+        await world.settle(worker)
+    assert [cleared.hold_id for cleared in world.cleared()] == ([] if first_ends == "deny" else [first])
+
+
+async def test_asked_again_after_a_cancel_it_is_the_same_call(world: Waiting, worker: MemoryWorker) -> None:
+    """E2, A10: who cancels repeats no arguments; that makes the call itself no other one."""
+    await ask(world, 1)
+    await world.settle(worker)
+    call = nth(world, 1)
+    about = dataclasses.replace(ref_of(call), args_digest="")
+    await world.publish(
+        "validator", LedgerEntry(event_id="x", producer="t", kind=LedgerKind.CANCELLED, call_id=call.call_id, about=about)
+    )
+    await world.clock.advance(0.2)
+    await world.settle(worker)
+    await world.hold("f" * 32, call, verdicts=sealed(call))
+    await world.settle(worker)
+    assert refusals(world) == {} and len(world.ledger(LedgerKind.REPLAYED)) == 1

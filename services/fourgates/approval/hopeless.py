@@ -13,8 +13,11 @@ from .settings import WaiterSettings
 
 CALL_ENDED = "call_ended"
 """The reason of a Withdrawn whose call has its last word already; any other one says which word comes."""
+OTHER_CALL = "other_call"
+"""Another tool or other arguments under a key that is taken: to answer it with what became of the first would be a lie."""
 _NOBODY, _TOO_MANY, _CHANGED = "nobody_can_decide", "too_many_waiting", "tool_version"
 _TOLD = {
+    OTHER_CALL: Code.IDEMPOTENCY_CONFLICT,
     _NOBODY: Code.APPROVAL_REQUIRED, _TOO_MANY: Code.QUOTA_EXCEEDED, _CHANGED: Code.TOOL_CHANGED,
     "run_stopped": Code.RUN_STOPPED, "tool_disabled": Code.TOOL_DISABLED, "agent_disabled": Code.PERMISSION_DENIED,
     "tenant_disabled": Code.PERMISSION_DENIED,

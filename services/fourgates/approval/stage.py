@@ -21,12 +21,12 @@ from fourgates.contract.stage import BaseStage
 from fourgates.contract.topology import APPROVALS, CALLS_LEDGER
 from fourgates.gates.approval import ApprovalFold, HoldChange, HoldState, HoldStatus, proven_by
 from fourgates.gates.control_view import ControlView
-from fourgates.gates.ledger import CallState, Change, LedgerFold, Phase
+from fourgates.gates.ledger import CallState, Change, LedgerFold, Phase, conflicts
 from fourgates.gates.preview import Previewed, take_preview
 
 from .due import Due
 from .emits import STAGE, Emits
-from .hopeless import CALL_ENDED, Hopeless, told_for
+from .hopeless import CALL_ENDED, OTHER_CALL, Hopeless, told_for
 from .settings import WaiterSettings
 from .shown import shown_of
 
@@ -139,8 +139,10 @@ class WaiterStage(BaseStage):
 
     async def _opened(self, envelope: Envelope, hold: HoldState, waiting: int) -> Sequence[Emit]:
         """A new question: preview, Requested, and Pending for the asker; nothing of it where no answer could help."""
-        if not hold.in_doubt and (word := self._hopeless.from_the_start(hold, waiting)):
-            return (self._emits.withdrawn(hold, word),)
+        if not hold.in_doubt:
+            word = OTHER_CALL if self._conflicts(hold) else self._hopeless.from_the_start(hold, waiting)
+            if word:
+                return (self._emits.withdrawn(hold, word),)
         tool = self._tool(envelope.record.held.call)
         timeout_s = self._settings.preview_timeout_s
         previewed = await take_preview(tool, envelope.record.held.call, timeout_s) if tool else Previewed()
@@ -214,6 +216,15 @@ class WaiterStage(BaseStage):
 
     def _call(self, hold: HoldState) -> CallState:
         return self._ledger.state(hold.call_id, self._clock.now_ms())
+
+    def _conflicts(self, hold: HoldState) -> bool:
+        """Whether the key stands for another call: in the ledger, or in what people are asked or have approved already."""
+        about = hold.about
+        if conflicts(self._call(hold), about.tool, about.args_digest):
+            return True
+        earlier = (other for other in self._holds.of_call(hold.call_id) if other.open or other.status is HoldStatus.APPROVED)
+        first = next(earlier, hold)
+        return (first.about.tool, first.about.args_digest) != (about.tool, about.args_digest)
 
     def _ended_before_asked(self, hold: HoldState) -> bool:
         """Who asked about a call that had ended by then has missed its answer."""

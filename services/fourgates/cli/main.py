@@ -19,6 +19,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("run:run", "Run one process of the pipeline."),
     "call": ("call:call", "Call a tool through the pipeline."),
     "approvals": ("approvals:approvals", "See held calls and decide on them."),
+    "trace": ("approval_trace:trace", "Write down what people decided about a run, for checkers."),
     "disable": ("switches:disable", "Switch a tool, an agent, a tenant or a run off."),
     "enable": ("switches:enable", "Switch it on again."),
     "stop": ("switches:stop", "Stop a run."),

@@ -102,11 +102,12 @@ def _vouches(state: CallState, entry: LedgerEntry) -> bool:
 
 
 def _final(state: CallState, entry: LedgerEntry, kind: OutcomeKind, time_ms: int) -> CallState:
-    return replace(_known(state, entry.about), phase=Phase.FINAL, outcome=Outcome(kind, entry.code), final_ms=time_ms)
+    known = _known(state, entry.about, cancelled=kind is OutcomeKind.CANCELLED)
+    return replace(known, phase=Phase.FINAL, outcome=Outcome(kind, entry.code), final_ms=time_ms)
 
 
-def _known(state: CallState, about: CallRef | None) -> CallState:
-    if about is None or state.identity:
+def _known(state: CallState, about: CallRef | None, cancelled: bool = False) -> CallState:
+    if about is None or state.identity or (cancelled and not about.args_digest):  # who cancels repeats no arguments
         return state
     return replace(state, identity=identity_of(about.tool, about.args_digest))
 
