@@ -78,6 +78,7 @@ shows only once base64, hexadecimal or percent encoding is undone."""
 
 _TAGS = re.compile("[\U000e0020-\U000e007e]{4,}")
 _HEX = re.compile(r"(?<![0-9A-Fa-f])(?:[0-9A-Fa-f]{2}){12,}(?![0-9A-Fa-f])")
+_ENCODED = re2.compile(r"[0-9A-Za-z+/_-]{16}|%[0-9A-Fa-f]{2}")
 _TOO_LONG = 1 << 20
 """Characters that are looked at; what stands beyond is not counted."""
 
@@ -101,6 +102,8 @@ def _phrases(text: str) -> set[str]:
 
 
 def _decoded(text: str) -> Iterator[str]:
+    if not _ENCODED.search(text):
+        return
     yield from (plain for _, _, plain in plain_base64(text))
     yield from (view.text for view in unquoted(text))
     for run in _HEX.finditer(text):

@@ -60,6 +60,12 @@ class Redactor:
         shown, count = self._settled(text, lambda value: self._text(value, 0), str)
         return Redacted(shown, count)
 
+    def holds_nothing(self, text: str) -> bool:
+        """True where certainly nothing would change in text, or in the JSON value that it is. False says nothing."""
+        shallow = text.count("[") + text.count("{") < MAX_DEPTH
+        # An escape could hide a hint; without one, what stands in the text is what its JSON says.
+        return shallow and "\\" not in text and clean(text) == text and not self._matcher.may_hold(text)
+
     def redact_json(self, value: Any) -> tuple[Any, int]:
         """(the JSON value with every string redacted, how many places). Keys stay, unless a key itself holds a secret."""
         return self._settled(value, lambda inner: self._json.value(inner, 0), lambda inner: json.dumps(inner, default=str))

@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic_core import to_json
+
 from fourgates.catalog import Catalog, OutputLimit, Tool
 from fourgates.contract.errors import OverQuota
 from fourgates.contract.observation import ContentRef
@@ -157,11 +159,12 @@ class Contents:
             shown = redactor.redact(value)
             parsed = container(shown.text)
             return _Whole(shown.text, _TEXT, {}, shown.count, signals(value), None if parsed is None else parsed.value)
-        redacted, count = redactor.redact_json(value)
+        raw = json.dumps(value, ensure_ascii=False)
+        redacted, count = (value, 0) if redactor.holds_nothing(raw) else redactor.redact_json(value)
         fields: dict[str, Any] = {}
         if isinstance(redacted, dict):
             fields = {name: self._lifted(redacted[name]) for name in lift if name in redacted}
-        return _Whole(_as_text(redacted), _JSON, fields, count, signals(_as_text(value)), redacted)
+        return _Whole(_as_text(redacted), _JSON, fields, count, signals(raw), redacted)
 
     def _lifted(self, value: Any) -> Any:
         value = _exact(value)
@@ -171,7 +174,7 @@ class Contents:
 
 
 def _as_text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=2)
+    return to_json(value, indent=2, inf_nan_mode="constants").decode()
 
 
 def _exact(value: Any) -> Any:
