@@ -26,8 +26,10 @@ def token(world: Waiting, name: str, **other: Any) -> str:
     return keyring().issuer.token(name, now_ms=world.clock.now_ms(), **claims)
 
 
-def ports_of(world: Waiting, publisher: Publisher | None = None, provider: Provider | None = None) -> ServicePorts:
-    tokens = TokenVerifier(keyring().issuer.trust(APPROVALS_AUDIENCE))
+def ports_of(
+    world: Waiting, publisher: Publisher | None = None, provider: Provider | None = None, tokens: TokenVerifier | None = None
+) -> ServicePorts:
+    tokens = tokens or TokenVerifier(keyring().issuer.trust(APPROVALS_AUDIENCE))
     return ServicePorts(
         log=world.bus, publisher=publisher or world.publisher("approver"), tokens=tokens, seals=keyring().verifier(),
         clock=world.clock, producer="approver@test:1", provider=provider,

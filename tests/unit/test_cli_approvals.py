@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from fourgates.cli import approvals
+from fourgates.cli.approver_client import Approver
 from fourgates.cli.world import Base
 from fourgates.contract.claims import unproven_claims
 from support.cli import invoke, refused
@@ -30,9 +31,9 @@ class Service:
         self.asked: list[httpx.Request] = []
         self.decision = (200, {"outcome": "approved", "message": "Approved. The call may run now, once.", "hold": None})
         self.holds: list[dict[str, Any]] = [{
-            "hold_id": HOLD, "call_id": CALL, "state": "requested", "reason": "policy", "tool": "refund_order",
+            "hold_id": HOLD, "call_id": CALL, "state": "requested", "reason": "policy", "tool": "refund_order", "risk": "write",
             "target": "order A-1001", "amount": "25.00 EUR", "asked_by": "Anna Lind", "agent": "support-bot", "group": "refunds",
-            "quorum": 1, "expires_ms": 1_800_000_000_000,
+            "quorum": 1, "expires_ms": 1_800_000_000_000, "ended": "", "ended_ms": 0,
         }]  # fmt: skip
 
     def answer(self, request: httpx.Request) -> httpx.Response:
@@ -58,7 +59,7 @@ def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Service:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Base, "keyring", keyring())
     played = Service()
-    client = functools.partial(approvals.Approver, transport=httpx.MockTransport(played.answer))
+    client = functools.partial(Approver, transport=httpx.MockTransport(played.answer))
     monkeypatch.setattr(approvals, "Approver", client)
     return played
 
@@ -91,8 +92,28 @@ def test_decision_is_about_exactly_what_was_shown(service: Service) -> None:
         {"verdict": "approve", "shown_digest": DIGEST, "reason": "looks right", "tell_model": False}
     ]  # fmt: skip
     invoke("approvals", "deny", HOLD, "--as", "ben", "--tell-model")
-    invoke("approvals", "not-applied", HOLD, "--as", "ben")
+    invoke("approvals", "resolve", HOLD, "not-applied", "--as", "ben")
     assert [(said["verdict"], said["tell_model"]) for said in service.decided()[1:]] == [("deny", True), ("not_applied", False)]
+
+
+def test_what_destroys_is_not_approved_by_a_script_that_saw_nothing(service: Service) -> None:
+    """A2: without a terminal there is nobody to type the amount, so the digest has to be named."""
+    service.holds[0]["risk"] = "destructive"
+    result = invoke("approvals", "approve", HOLD, "--as", "ben")
+    assert result.exit_code == 2 and "--shown" in result.stderr and service.decided() == []
+    assert invoke("approvals", "approve", HOLD, "--as", "ben", "--shown", DIGEST).exit_code == 0
+
+
+def test_sign_in_that_is_too_old_says_how_to_renew_it(service: Service) -> None:
+    """A7"""
+    service.decision = (403, {"outcome": "sign_in_again", "message": "Your sign-in is too old to decide with. Sign in again."})
+    result = invoke("approvals", "approve", HOLD, "--as", "ben")
+    assert result.exit_code == 1 and result.stderr.endswith("`fourgates approvals login` signs in anew.\n")
+
+
+def test_who_says_not_who_it_is_is_told_how_to(service: Service) -> None:
+    """A7"""
+    refused(invoke("approvals", "list"), "approvals login", "--as", "FOURGATES_TOKEN")
 
 
 def test_decision_about_something_shown_earlier_is_not_made_when_it_has_changed(service: Service) -> None:
@@ -122,6 +143,6 @@ def test_beginning_that_names_no_call_or_several_is_refused(service: Service) ->
 def test_something_else_that_answers_is_named(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """A8: a page of another program is no answer."""
     monkeypatch.setattr(service, "answer", lambda request: httpx.Response(200, text="<html>"))
-    client = functools.partial(approvals.Approver.func, transport=httpx.MockTransport(service.answer))  # type: ignore[attr-defined]
+    client = functools.partial(Approver, transport=httpx.MockTransport(service.answer))
     monkeypatch.setattr(approvals, "Approver", client)
     refused(invoke("approvals", "list", "--as", "ben"), "is not the approver's service")

@@ -39,11 +39,6 @@ def caller_token(settings: Settings, keyring: Keyring, user: str | None, file: P
     return keyring.issuer.token(user, known.tenant, known.groups, agent=known.agent, person=known.person, audience=AUDIENCE)
 
 
-def approver_token(settings: Settings, keyring: Keyring, user: str | None, file: Path | None) -> str:
-    """A token to decide with; never one with an agent in it."""
-    return _given_token(settings, file) if user is None else issue_approver(settings, keyring, user)
-
-
 def issue_approver(settings: Settings, keyring: Keyring, user: str) -> str:
     """What the development issuer gives this user to decide with."""
     known = _known(settings, user)

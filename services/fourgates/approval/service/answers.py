@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from fourgates.contract.events import HoldReason
 from fourgates.contract.parts import Principal, Risk
-from fourgates.gates.approval import HoldStatus, objection_to_person
+from fourgates.gates.approval import HoldStatus, alike, objection_to_person
 
 from .deciding import ending
 from .view import HoldView
@@ -31,6 +31,7 @@ class HoldSummary(_Answer):
     amount: str
     asked_by: str
     agent: str
+    alike: str = Field(description="the same for equal calls of one agent; each is decided by itself")
     group: str = Field(description="who may decide")
     quorum: int = Field(description="how many persons must say yes")
     approvers: list[str] = Field(description="who has said yes")
@@ -125,8 +126,9 @@ def _summary(view: HoldView, who: Principal) -> dict[str, object]:
         "hold_id": hold.hold_id, "call_id": hold.call_id, "state": hold.status, "reason": hold.reason,
         "tool": shown["tool"], "risk": view.held.call.risk, "target": preview.get("target"),
         "amount": preview.get("amount", ""), "asked_by": shown["asked_by"]["person"], "agent": shown["agent"],
-        "group": hold.group, "quorum": hold.quorum, "approvers": list(hold.approvers), "approvable": hold.approvable,
+        "alike": alike(view.held), "group": hold.group, "quorum": hold.quorum, "approvers": list(hold.approvers),
+        "approvable": hold.approvable,
         "held_ms": hold.held_ms, "expires_ms": hold.expires_ms, "not_before_ms": hold.not_before_ms,
         "may_decide": objection_to_person(hold, who) is None, "verdict": hold.verdict, "ended_ms": hold.ended_ms,
-        "ended_by": hold.ended_by, "ended": "" if hold.open else ending(hold),
+        "ended_by": hold.ended_by, "ended": "" if hold.open else ending(hold, view.withdrawn),
     }  # fmt: skip

@@ -116,8 +116,12 @@ class Api:
         return answered(told, answer.status)
 
     async def _events(self, request: Request, by: SignedIn) -> Response:
+        changes = self._view.changes(by.who)
+
         async def events() -> AsyncIterator[ServerSentEvent]:
-            async for hold_id in self._view.changes(by.who):
+            async for hold_id in changes:
+                if not self._door.lasts(by):
+                    return
                 yield ServerSentEvent(event="hold", data=Changed(hold_id=hold_id).model_dump_json())
 
         return EventSourceResponse(events(), ping=15)

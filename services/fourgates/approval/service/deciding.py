@@ -63,16 +63,24 @@ _ENDS: dict[HoldStatus, str] = {
     HoldStatus.APPROVED: "approved by {who}",
     HoldStatus.DENIED: "denied by {who}",
     HoldStatus.RESOLVED: "answered by {who}",
-    HoldStatus.WITHDRAWN: "withdrawn, because the call has ended otherwise",
+    HoldStatus.WITHDRAWN: "withdrawn, because {why}",
     HoldStatus.JOINED: "joined to an earlier question about the same call",
 }
 
 
-def ending(hold: HoldState) -> str:
-    """How a hold ended, in words."""
+_WITHDRAWN = {
+    "tool_version": "this version of the tool is gone", "run_stopped": "its run was stopped",
+    "tool_disabled": "the tool was switched off", "agent_disabled": "the agent was switched off",
+    "tenant_disabled": "the tenant was switched off",
+}  # fmt: skip
+
+
+def ending(hold: HoldState, withdrawn: str = "") -> str:
+    """How a hold ended, in words. `withdrawn`: the waiter's word for why."""
     if hold.status is HoldStatus.EXPIRED:
         return "expired, because nobody decided in time"
-    return _ENDS[hold.status].format(who=", ".join(hold.approvers) or hold.ended_by)
+    why = _WITHDRAWN.get(withdrawn, "the call has ended otherwise")
+    return _ENDS[hold.status].format(who=", ".join(hold.approvers) or hold.ended_by, why=why)
 
 
 def _counted(hold: HoldState) -> Answer:
@@ -87,10 +95,10 @@ def _counted(hold: HoldState) -> Answer:
     return Answer(200, "counted", f"Your yes is counted. It takes {more} more.")
 
 
-def _lost(hold: HoldState, why: Objection) -> Answer:
+def _lost(hold: HoldState, why: Objection, withdrawn: str) -> Answer:
     if why is Objection.ENDED:
         status = 410 if hold.status is HoldStatus.EXPIRED else 409
-        return Answer(status, hold.status.value, f"Your decision did not count: this was already {ending(hold)}.")
+        return Answer(status, hold.status.value, f"Your decision did not count: this was already {ending(hold, withdrawn)}.")
     status, message = _OBJECTIONS[why]
     return Answer(status, why.value, message)
 
@@ -113,7 +121,7 @@ class Deciding:
             tell_model=decision.tell_model,
         )  # fmt: skip
         if (why := objection_to(view.state, said, self._clock.now_ms())) is not None:
-            return _lost(view.state, why)
+            return _lost(view.state, why, view.withdrawn)
         seen = await self._say(view, said)
         if isinstance(seen, Answer):
             return seen
@@ -122,7 +130,7 @@ class Deciding:
         assert after is not None
         if seen.change.counted:
             return _counted(after)
-        return _lost(before, objection_to(before, said, seen.time_ms) or Objection.ENDED)
+        return _lost(before, objection_to(before, said, seen.time_ms) or Objection.ENDED, view.withdrawn)
 
     async def _say(self, view: HoldView, said: Decided) -> Seen | Answer:
         hold = view.state

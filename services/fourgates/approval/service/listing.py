@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from fourgates.approval.visible import as_text
 from fourgates.contract.parts import Principal
-from fourgates.gates.approval import objection_to_person
+from fourgates.gates.approval import alike, objection_to_person
 
 from .view import HoldView
 
@@ -51,17 +51,11 @@ class Inbox:
     """Calls beyond those that are listed."""
 
 
-def _same(view: HoldView) -> tuple[object, ...]:
-    call, hold = view.held.call, view.state
-    about = (hold.reason, hold.binding.claim_id, hold.group)
-    return call.tool, call.tool_version, call.args_digest, call.principal.person, call.principal.agent, about
-
-
 def grouped(views: Iterable[HoldView]) -> tuple[Group, ...]:
     """Equal requests of one asker beside each other, in the order of the first of them."""
-    groups: dict[tuple[object, ...], list[HoldView]] = {}
+    groups: dict[tuple[str, str], list[HoldView]] = {}
     for view in views:
-        groups.setdefault(_same(view), []).append(view)
+        groups.setdefault((alike(view.held), view.state.asker), []).append(view)
     return tuple(Group(tuple(found)) for found in groups.values())
 
 

@@ -156,8 +156,10 @@ class Pages:
         return view if may_see(view.state, session.who) else NOT_YOURS
 
     async def _events(self, request: Request, session: Session) -> Response:
+        changes = self._view.changes(session.who)
+
         async def events() -> AsyncIterator[ServerSentEvent]:
-            async for hold_id in self._view.changes(session.who):
+            async for hold_id in changes:
                 if self._door.session(session.id) is None:
                     return  # the browser asks again and is sent to sign in
                 yield ServerSentEvent(event="hold", data=json.dumps({"hold_id": hold_id}))

@@ -30,6 +30,8 @@ class SignedIn:
     who: Principal
     at_ms: int | None
     """None where nobody says when."""
+    until_ms: int
+    """When the token ends."""
 
 
 @dataclass(slots=True)
@@ -103,6 +105,10 @@ class Doorkeeper:
     def close(self, session_id: str) -> None:
         self._sessions.pop(session_id, None)
 
+    def lasts(self, signed_in: SignedIn) -> bool:
+        """Whether the token of a long answer still counts."""
+        return self._clock.now_ms() < signed_in.until_ms + CLOCK_SKEW_MS
+
     def recent(self, signed_in: SignedIn) -> bool:
         """Whether this sign-in is new enough to decide with. One of an unknown time is not."""
         if self._recent_ms is None:
@@ -116,4 +122,4 @@ class Doorkeeper:
             return who
         if who.agent or who.service:
             return Refusal(Code.IDENTITY_INVALID, "not_a_person")
-        return SignedIn(who, proven.signed_in_ms)
+        return SignedIn(who, proven.signed_in_ms, proven.until_ms)

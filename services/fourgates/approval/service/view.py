@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
+from weakref import WeakSet
 
 from fourgates.contract.events import ApprovalEvent, ApprovalKind, Held, Requested
 from fourgates.contract.parts import Principal
@@ -39,6 +40,8 @@ class HoldView:
     requested_id: str = ""
     requested_at: int = -1
     """Offset of the Requested."""
+    withdrawn: str = ""
+    """Why it was withdrawn, a word of the waiter's."""
     words: dict[str, Said] = field(default_factory=dict)
     """What people said, by the record's event_id: one that lands twice was said once."""
 
@@ -74,7 +77,7 @@ class ApprovalView:
         self._fold = ApprovalFold(proven)
         self._views: dict[str, HoldView] = {}
         self._awaited: dict[str, asyncio.Future[Seen]] = {}
-        self._listeners: set[_Listener] = set()
+        self._listeners: WeakSet[_Listener] = WeakSet()
         self._following: Following | None = None
         self.ready = False
 
@@ -112,6 +115,8 @@ class ApprovalView:
         view.state = state
         if entry.kind is ApprovalKind.REQUESTED and change.counted:
             view.requested, view.requested_id, view.requested_at = entry.requested, entry.event_id, offset
+        elif entry.kind is ApprovalKind.WITHDRAWN and change.counted:
+            view.withdrawn = entry.reason
         elif entry.kind is ApprovalKind.DECIDED and entry.decided is not None:
             said = entry.decided
             words = Said(said.principal.person, said.verdict, said.reason, said.tell_model, time_ms, change.counted)
@@ -144,17 +149,18 @@ class ApprovalView:
             self._awaited.pop(event_id, None)
             future.cancel()
 
-    async def changes(self, who: Principal) -> AsyncIterator[str]:
-        """Ids of holds of which something has changed, for this person; ends with the service. Slow readers miss nothing:
-        what changes several times meanwhile is told once."""
+    def changes(self, who: Principal) -> AsyncIterator[str]:
+        """Ids of holds of which something changes from this call on, for this person; ends with the service. Slow readers
+        miss nothing: what changes several times meanwhile is told once."""
         listener = _Listener()
-        self._listeners.add(listener)
-        try:
+        self._listeners.add(listener)  # forgotten with the iterator, also where nobody ever asks it
+
+        async def told() -> AsyncIterator[str]:
             async for hold_id in listener:
                 if may_see(self._views[hold_id].state, who):
                     yield hold_id
-        finally:
-            self._listeners.discard(listener)
+
+        return told()
 
 
 class _Listener:
