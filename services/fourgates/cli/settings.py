@@ -219,7 +219,8 @@ def has_display() -> bool:
 
 def _given(name: str, value: Any) -> str:
     secret = any(word in name for word in ("TOKEN", "PASSWORD", "SECRET", "HOOKS"))
-    return "" if secret else f" (it is {str(value)[:80]!r})"
+    # Of a part that is missing the input is everything beside it, secrets included.
+    return "" if secret or isinstance(value, dict) else f" (it is {str(value)[:80]!r})"
 
 
 def _short(fault: Exception) -> str:
