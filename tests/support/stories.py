@@ -96,6 +96,7 @@ class Life:
         )
         self.hold_id, self.claim_id, self._count = "", "", 0
         self._held: Call = self.call
+        self._shown = "{}"
 
     @property
     def call_id(self) -> str:
@@ -132,15 +133,15 @@ class Life:
         by = "executor" if reason in (HoldReason.IN_DOUBT, HoldReason.NEAR_DUPLICATE) else "authorizer"
         self.tape.put(by, record)
 
-    def shown(self) -> None:
-        shown = canonical({"tool": self.call.tool, "arguments": json.loads(self._held.arguments)}).decode()
+    def shown(self, **more: Any) -> None:
+        self._shown = canonical({"tool": self.call.tool, "arguments": json.loads(self._held.arguments)} | more).decode()
+        shown = self._shown
         inner = Requested(shown=shown, shown_digest=digest(shown), preview_digest=PREVIEW)
         self._approval(ApprovalKind.REQUESTED, "waiter", requested=inner)
         self._ledger(LedgerKind.PENDING, "waiter", code=Code.APPROVAL_PENDING.value, hold_id=self.hold_id)
 
     def decided(self, verdict: str, who: str, words: str = "") -> None:
-        shown = canonical({"tool": self.call.tool, "arguments": json.loads(self._held.arguments)}).decode()
-        inner = Decided(verdict=verdict, shown_digest=digest(shown), principal=person(who), reason=words)
+        inner = Decided(verdict=verdict, shown_digest=digest(self._shown), principal=person(who), reason=words)
         self._approval(ApprovalKind.DECIDED, "approver", decided=inner)
 
     def expired(self) -> None:

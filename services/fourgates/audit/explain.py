@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from fourgates.audit.around import controls, related
+from fourgates.audit.people import people
 from fourgates.audit.store import Query
 from fourgates.audit.telling import tell
 
@@ -37,22 +39,44 @@ class Explanation:
     """The answers to the three questions, and every step behind them."""
 
     call_id: str
+    run_id: str
+    title: str
+    """The tool, its risk, and what became of the call."""
     asked: str
     """Who asked for what, in which words."""
     allowed: str
     """Why it was allowed, or why not."""
+    people: tuple[str, ...]
+    """Who was asked, what they saw, what they said; a line each."""
     happened: str
     """What really happened."""
     told: str
     """What the model was told."""
+    related: tuple[str, ...]
+    """Other calls with the same effect, each with its id."""
     steps: tuple[Step, ...]
 
     def text(self) -> str:
         """All of it, for a terminal."""
-        head = (f"Call {self.call_id}", "", f"Who asked for what?  {self.asked}", f"Why was it allowed?  {self.allowed}",
-                f"What happened?       {self.happened}", f"What was told?       {self.told}", "")  # fmt: skip
-        width = max((len(step.who) for step in self.steps), default=0)
-        return "\n".join((*head, *(f"{step.at}  {step.who:<{width}}  {step.what}" for step in self.steps)))
+        blocks = [
+            ("Who asked for what?", self.asked.splitlines()), ("Why was it allowed?", self.allowed.splitlines()),
+            ("What did people see and say?", self.people), ("What really happened?", self.happened.splitlines()),
+            ("What was the model told?", self.told.splitlines()), ("Which other calls are about the same?", self.related),
+            ("Step by step (UTC)", tuple(_timeline(self.steps))),
+        ]  # fmt: skip
+        said = ["\n".join((head, *(f"  {line}".rstrip() for line in lines))) for head, lines in blocks if lines]
+        return "\n\n".join((f"Call {self.call_id}\n{self.title}", *said))
+
+
+def _timeline(steps: Sequence[Step]) -> Iterator[str]:
+    """Each step with its time of day, and the date where it changes."""
+    width, day = max((len(step.who) for step in steps), default=0), ""
+    for step in steps:
+        date, _, time = step.at.partition(" ")
+        if date != day:
+            yield date
+            day = date
+        yield f"{time}  {step.who:<{width}}  {step.what}"
 
 
 def explain(query: Query, call_id: str) -> Explanation | None:
@@ -64,10 +88,27 @@ def explain(query: Query, call_id: str) -> Explanation | None:
         record["body"] = _body(record["body"])
     known = query(_CALL, {"call_id": call_id})
     call = known[0] if known else None
+    told = [Step(r["at_text"], _who(r), tell(r)) for r in records]
+    if call is not None:
+        told += [Step(r["at_text"], r["person"] or r["writer"], f"{_SWITCHED[r['kind']]} {r['about']}: {r['reason']}")
+                 for r in controls(query, call)]  # fmt: skip
+        told.sort(key=lambda step: step.at)
     return Explanation(
-        call_id=call_id, asked=_asked(call, records), allowed=_allowed(call, records), happened=_happened(call),
-        told=_told(call), steps=tuple(Step(r["at_text"], _who(r), tell(r)) for r in records),
+        call_id=call_id, run_id=call["run_id"] if call else records[0]["run_id"], title=_title(call), asked=_asked(call, records),
+        allowed=_allowed(call, records), people=people(records), happened=_happened(call, records), told=_told(call),
+        related=related(query, call, records) if call else (), steps=tuple(told),
     )  # fmt: skip
+
+
+_SWITCHED = {"disable": "switches off", "enable": "switches on", "stop": "stops"}
+
+
+def _title(call: Row | None) -> str:
+    if call is None:
+        return "no gate has vouched for it"
+    risk = f", {call['risk']}" if call["risk"] else ""
+    version = f", version {call['tool_version'][:12]}" if call["tool_version"] else ""
+    return f"{call['tool'] or 'a tool'}{risk}{version}: {call['status'].replace('_', ' ')}; run {call['run_id']}"
 
 
 def _asked(call: Row | None, records: list[Row]) -> str:
@@ -78,9 +119,15 @@ def _asked(call: Row | None, records: list[Row]) -> str:
     agent = f" through the agent {call['agent']}" if call["agent"] else ""
     person = f" ({call['person']})" if call["person"] not in ("", call["subject"]) else ""
     arguments = call["arguments"] or (request["arguments"] if request else "")
-    return (
-        f"{call['subject'] or 'somebody'}{person} of {call['tenant'] or '?'}{agent} asked for {call['tool']} {arguments}.{words}"
-    )
+    when = f" on {call['asked_text'][:10]} at {call['asked_text'][11:19]}"
+    who = f"{call['subject'] or 'somebody'}{person} of {call['tenant'] or '?'}{agent}"
+    return f"{who} asked for {call['tool']} {arguments}{when}.{words}{_intent(call, request)}"
+
+
+def _intent(call: Row, request: Row | None) -> str:
+    """What the run is for, where that says more than the user's last words."""
+    intent = call["intent"] or (request["intent"] if request else "")
+    return f"\nThe run is for: “{intent}”" if intent and intent not in _words(request) else ""
 
 
 def _words(request: Row | None) -> str:
@@ -88,7 +135,7 @@ def _words(request: Row | None) -> str:
         return ""
     turns = request["body"].get("user_turns") or []
     said = turns[-1] if turns else request["intent"]
-    return f" In these words: “{said}”" if said else ""
+    return f"\nIn these words: “{said}”" if said else ""
 
 
 def _allowed(call: Row | None, records: list[Row]) -> str:
@@ -97,9 +144,7 @@ def _allowed(call: Row | None, records: list[Row]) -> str:
     if not call["cleared"]:
         if call["status"] == "open":
             return "It is not decided yet."
-        refused = next(
-            (r for r in reversed(records) if r["record"] == "LedgerEntry" and r["kind"] in ("Refused", "Cancelled")), None
-        )
+        refused = next((r for r in records if r["record"] == "LedgerEntry" and r["kind"] in ("Refused", "Cancelled")), None)
         return f"It was not: the {refused['writer']} {tell(refused)}." if refused else "It was not."
     why = []
     if call["rules"]:
@@ -120,14 +165,22 @@ _HAPPENED: dict[str, Callable[[Row], str]] = {
 }
 
 
-def _happened(call: Row | None) -> str:
+def _happened(call: Row | None, records: Sequence[Row]) -> str:
     if call is None:
         return "Nothing."
     if call["phase"] == "final":
-        return _HAPPENED[call["outcome"]](call)
+        change = call["state_change"] if call["state_change"] not in ("", "{}") else ""
+        return (
+            _HAPPENED[call["outcome"]](call) + (f"\nThe tool says that it changed {change}" if change else "") + _doubted(records)
+        )
     if call["phase"] == "in_doubt":
         return f"It was sent, and nobody knows yet whether it took effect ({_attempts(call)})."
     return "It is being executed." if call["phase"] == "claimed" else "Nothing has run so far."
+
+
+def _doubted(records: Sequence[Row]) -> str:
+    doubt = next((r for r in records if r["record"] == "LedgerEntry" and r["kind"] == "InDoubt"), None)
+    return f"\nFor a time nobody knew whether it had taken effect ({doubt['reason']})." if doubt else ""
 
 
 def _attempts(call: Row) -> str:
@@ -147,7 +200,9 @@ def _told(call: Row | None) -> str:
     said = f" “{_shortened(str(content))}”" if content else ""
     cut = ", cut" if call["truncated"] else ""
     redacted = f", {call['redactions']} places redacted" if int(call["redactions"]) else ""
-    return f"{call['answered_code']}: {told.get('message', '')}{said} ({call['output_bytes']} bytes{cut}{redacted})"
+    whole = told.get("content_ref")
+    where = f"\nThe whole result: fourgates results show {whole['ref']}" if isinstance(whole, dict) and whole.get("ref") else ""
+    return f"{call['answered_code']}: {told.get('message', '')}{said} ({call['output_bytes']} bytes{cut}{redacted}){where}"
 
 
 def _who(record: Row) -> str:

@@ -101,10 +101,15 @@ _TELLING: dict[tuple[str, str], Callable[[Row], str]] = {
     ("LedgerEntry", "Replayed"): lambda r: "was asked again; the first answer stands",
     ("EffectEntry", "Claimed"): lambda r: f"claims the effect {r['effect_key']}",
     ("EffectEntry", "Released"): lambda r: "releases the effect",
-    ("EffectEntry", "Reserved"): lambda r: f"reserves {r['amount']} of a quota",
-    ("EffectEntry", "Returned"): lambda r: f"returns {r['amount']} to a quota",
+    ("EffectEntry", "Reserved"): lambda r: f"takes {r['amount']} from the quota {_quota(r)}",
+    ("EffectEntry", "Returned"): lambda r: f"gives {r['amount']} back to the quota {_quota(r)}",
     ("CallCompleted", ""): _completed,
 }
+
+
+def _quota(r: Row) -> str:
+    """Tenant, whose quota, tool: the readable part of its key."""
+    return str(r["effect_key"]).rpartition("/")[0] or str(r["effect_key"])
 
 
 def _json(value: Any) -> str:

@@ -166,7 +166,7 @@ async def test_erased_call_is_still_explained(engine: Engine, tape: Tape, eraser
     assert told is not None
     assert "anna" not in told.text()
     assert "[erased]" in told.asked
-    assert told.happened == "It ran and took effect (1 attempt, 40 ms)."
+    assert told.happened.startswith("It ran and took effect (1 attempt, 40 ms).")
 
 
 @pytest.mark.parametrize(
