@@ -8,8 +8,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 
 from fourgates.assembly import producer_of
-from fourgates.audit.build import build_bulk_rows, build_query_door, build_sink, open_store
+from fourgates.audit.build import build_bulk_rows, build_query_door, build_rows, build_sink, open_store
 from fourgates.audit.columns import Row
+from fourgates.audit.erasure import Eraser
+from fourgates.audit.erasure_door import erasure_route
 from fourgates.audit.sink import AuditSink
 from fourgates.audit.store import STORE_FAULTS, Connect, Store, engine
 from fourgates.cli.serving import serving, telling_health
@@ -40,6 +42,11 @@ async def run_audit(base: Base) -> None:
         decoder = await asyncio.to_thread(engine, settings.store(), connect)
         if decoder is not None:
             stack.push_async_callback(asyncio.to_thread, decoder.close)
+        erasing = await asyncio.to_thread(lambda: Store(connect()))  # of its own: an erasure must not hold up the sink
+        stack.push_async_callback(asyncio.to_thread, erasing.close)
+        maker = build_rows(base.opener, keys.placeholder_key(), base.catalog)
+        eraser = Eraser(erasing, maker, base.blobs, base.clock)
+        door.routes.append(erasure_route(eraser, keys.verifier(), base.clock))
         rows = build_bulk_rows(base.opener, keys.placeholder_key(), base.catalog, decoder, settings.sink)
         watched, publisher = _Watched(store, health, base.metrics), bus.publisher(base.writer("audit"))
         sink = build_sink(watched, rows, publisher, base.clock, producer_of("audit"), settings.sink)
