@@ -18,6 +18,9 @@ from fourgates.contract.parts import Cause, Fault
 from fourgates.contract.ports import Envelope, Following, Position, Sink
 from fourgates.contract.topology import CALLS_COMPLETED, CALLS_LEDGER, RECORDS_DEAD
 from fourgates.gates import answers
+from fourgates.gates.redaction import Redactor
+from fourgates.gates.redaction_patterns import PERSONAL
+from fourgates.sanitizer import contents as contents_module
 from support.sanitizing import RUN, Sanitizing
 from support.sealing import writer
 
@@ -65,6 +68,39 @@ async def test_the_answer_survives_a_restart(world: Sanitizing) -> None:
     await world.start(content_ceiling=1)
     await world.say(K.REPLAYED)
     assert len(world.finals()) == 2 and len(set(world.finals())) == 1
+
+
+async def test_the_first_bytes_are_told_after_other_keys_and_other_patterns(
+    world: Sanitizing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """E1, R3: redacted anew, it would read differently; what a model was told once stays so."""
+    await world.run_write(f"paid with {SECRET}")
+    first = world.finals()[0]
+    await world.crash()
+    world.redeliver_all()
+    monkeypatch.setattr(contents_module, "Redactor", lambda key, call_id, kinds: Redactor(b"another key", call_id, PERSONAL))
+    await world.start()
+    await world.drained()
+    await world.say(K.REPLAYED)
+    await world.run_write(f"paid with {SECRET}", "later")
+    assert world.finals() == [first] * 3
+    assert world.finals("later")[0].split("[redacted:")[1][:15] != first.split("[redacted:")[1][:15]
+
+
+async def test_what_was_stored_goes_once_it_is_old(world: Sanitizing) -> None:
+    """L8, R2"""
+    await world.run_read("x" * 1_000)
+    await world.raw.put("acme", b"left behind")
+    assert world.stage is not None
+    upkeep = world.stage._upkeep
+    await world.stage.tick()
+    assert upkeep.removed == 0 and upkeep._under_way is None
+    for hours in (24, 24 * 7, 24 * 40):
+        await world.clock.advance(hours * 3_600)
+        await world.stage.tick()
+        assert upkeep._under_way is not None
+        await upkeep._under_way
+    assert (len(world.results), len(world.raw)) == (0, 0)
 
 
 async def test_a_redelivered_entry_repeats_its_event_and_its_bytes(world: Sanitizing) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 
 from fourgates.catalog import Catalog
 from fourgates.contract.ports import BlobStore, Clock, Log, Publisher
@@ -12,6 +13,7 @@ from fourgates.sanitizer.first_answers import FirstAnswers
 from fourgates.sanitizer.raw_results import RawResults
 from fourgates.sanitizer.settings import SanitizerSettings
 from fourgates.sanitizer.stage import SanitizerStage
+from fourgates.sanitizer.upkeep import Upkeep
 
 
 def build(
@@ -29,5 +31,7 @@ def build(
 ) -> SanitizerStage:
     """The stage. Raises ConfigurationError where the redaction does not prove itself."""
     prove()
-    contents = Contents(catalog, result_blobs, placeholder_key, settings or SanitizerSettings())
-    return SanitizerStage(FirstAnswers(log, clock), RawResults(result_keys, raw_blobs), contents, publisher, producer)
+    settings = settings or SanitizerSettings()
+    contents = Contents(catalog, result_blobs, placeholder_key, settings)
+    upkeep = Upkeep(raw_blobs, result_blobs, clock, timedelta(hours=settings.keep_hours))
+    return SanitizerStage(FirstAnswers(log, clock), RawResults(result_keys, raw_blobs), contents, upkeep, publisher, producer)

@@ -21,6 +21,7 @@ from fourgates.gates.result_stream import is_stream
 from fourgates.sanitizer.contents import Contents, Shown
 from fourgates.sanitizer.first_answers import FirstAnswers
 from fourgates.sanitizer.raw_results import RawResults
+from fourgates.sanitizer.upkeep import Upkeep
 
 UNREADABLE = "The call took effect, but what it returned could not be read."
 _NOTHING = Shown()
@@ -43,8 +44,10 @@ class SanitizerStage(BaseStage):
     reads = CALLS_LEDGER
     restores = True
 
-    def __init__(self, answers: FirstAnswers, raw: RawResults, contents: Contents, publisher: Publisher, producer: str) -> None:
-        self._answers, self._raw, self._contents = answers, raw, contents
+    def __init__(
+        self, answers: FirstAnswers, raw: RawResults, contents: Contents, upkeep: Upkeep, publisher: Publisher, producer: str
+    ) -> None:
+        self._answers, self._raw, self._contents, self._upkeep = answers, raw, contents, upkeep
         self._publisher, self._producer = publisher, producer
         self._fold = LedgerFold()
         self._looked: dict[str, int] = {}
@@ -60,7 +63,12 @@ class SanitizerStage(BaseStage):
         self._fold = LedgerFold()
         self._answers.forget_just_made()
 
+    async def tick(self) -> Sequence[Emit]:
+        self._upkeep.tick()
+        return ()
+
     async def close(self) -> None:
+        await self._upkeep.close()
         await self._answers.close()
 
     def fold(self, envelope: Envelope) -> Told | None:
