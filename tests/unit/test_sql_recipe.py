@@ -133,6 +133,41 @@ def test_a_connection_that_commits_by_itself_is_refused(tmp_path: Path) -> None:
         Once(lambda: sqlite3.connect(tmp_path / "x"), table="a; DROP TABLE b")
 
 
+class Other:
+    """A connection of another driver: `%s` for values, an isolation level that is None by default, begins by itself."""
+
+    def __init__(self, path: Path, *, autocommit: bool = False) -> None:
+        self._db = sqlite3.connect(path, timeout=30)
+        self.isolation_level, self.autocommit, self.cancelled = None, autocommit, False
+
+    def cursor(self) -> Any:
+        own = self._db.cursor()
+
+        class Cursor:
+            rowcount = property(lambda self: own.rowcount)
+            fetchone = own.fetchone
+
+            def execute(self, sql: str, values: tuple[Any, ...] = ()) -> None:
+                assert "?" not in sql
+                own.execute(sql.replace("%s", "?"), values)
+
+        return Cursor()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._db, name)
+
+
+def test_another_drivers_placeholders_and_defaults_fit(tmp_path: Path) -> None:
+    """E12"""
+    once = Once(lambda: Other(tmp_path / "x"), placeholder="%s")
+    once.create()
+    assert once.run(context(), lambda db: Committed(1)) == Committed(1)
+    assert once.run(context(), lambda db: Committed(2)) == Committed(1)
+    assert once.probe(context("never")).verdict is ProbeVerdict.NEVER
+    with pytest.raises(ConfigurationError, match="by itself"):
+        Once(lambda: Other(tmp_path / "x", autocommit=True)).create()
+
+
 def test_rows_are_forgotten_when_no_call_can_ask_for_them(books: Books, monkeypatch: pytest.MonkeyPatch) -> None:
     books.debit(context())
     assert books.once.forget(37) == 0

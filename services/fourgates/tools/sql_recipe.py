@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
@@ -132,7 +133,8 @@ class Once:
     def _transaction(self, ctx: ToolContext | None) -> Iterator[Connection]:
         """A connection whose transaction is rolled back unless the body commits; interrupted when the attempt should stop."""
         with closing(self._connect()) as db:
-            if getattr(db, "isolation_level", "") is None or getattr(db, "autocommit", False) is True:
+            own = db.isolation_level is None if isinstance(db, sqlite3.Connection) else getattr(db, "autocommit", False) is True
+            if own:
                 raise ConfigurationError("the connection commits each statement by itself: key and effect would not be one")
             end = getattr(db, "interrupt", None) or getattr(db, "cancel", None)
             with ctx.stopping.calling(end) if ctx is not None and end is not None else contextlib.nullcontext():
