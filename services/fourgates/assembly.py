@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from fourgates import approval, authorizer, executor, sanitizer, validator
 from fourgates.approval.settings import WaiterSettings
@@ -37,11 +37,21 @@ class StageSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    approver_groups: frozenset[str] | None = None
+    """Groups that somebody can decide for. A call that needs another one is refused at once (`approval_required`), for nobody
+    would ever answer; empty: no approver is configured; None: every group may have members."""
     validator: ValidatorSettings = ValidatorSettings()
     authorizer: AuthorizerSettings = AuthorizerSettings()
     waiter: WaiterSettings = WaiterSettings()
     executor: ExecutorSettings = ExecutorSettings()
     sanitizer: SanitizerSettings = SanitizerSettings()
+
+    @model_validator(mode="after")
+    def _said_once(self) -> StageSettings:
+        """Authorizer and waiter must not differ in who can decide."""
+        if self.authorizer.approver_groups is not None or self.waiter.approver_groups is not None:
+            raise ValueError("approver_groups stands once for all stages, in STAGES__APPROVER_GROUPS")
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +90,7 @@ def build_stage(name: str, world: World, settings: StageSettings, producer: str)
     if name not in STAGES:
         raise ConfigurationError(f"stage {name!r} does not exist; there are {', '.join(STAGES)}")
     catalog, keys, clock = world.catalog, world.keyring, world.clock
+    deciding = {"approver_groups": settings.approver_groups}
     if name == "validator":
         grants = GrantBook(keys.validator_private(), TokenVerifier(world.issuers), keys.validator_retired())
         return validator.build(
@@ -89,12 +100,12 @@ def build_stage(name: str, world: World, settings: StageSettings, producer: str)
     if name == "authorizer":
         return authorizer.build(
             catalog=catalog, policies=world.policies, signer=keys.signer(name), verifier=world.verifier,
-            producer=producer, settings=settings.authorizer,
+            producer=producer, settings=settings.authorizer.model_copy(update=deciding),
         )  # fmt: skip
     if name == "waiter":
         return approval.build(
             catalog=catalog, log=world.log, clock=clock, signer=keys.signer(name), verifier=world.verifier,
-            producer=producer, settings=settings.waiter,
+            producer=producer, settings=settings.waiter.model_copy(update=deciding),
         )  # fmt: skip
     if name == "executor":
         bind_results(catalog, world.result_blobs)

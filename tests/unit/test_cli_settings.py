@@ -105,3 +105,12 @@ def test_home_belongs_to_one_pipeline_at_a_time(tmp_path: Path) -> None:
         pass
     with hold(tmp_path):
         pass
+
+
+def test_who_can_decide_is_said_once_for_all_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A1: two stages that differ in it would each be right."""
+    monkeypatch.setenv("FOURGATES_STAGES__APPROVER_GROUPS", '["finance"]')
+    assert read_settings().stages.approver_groups == frozenset({"finance"})
+    monkeypatch.setenv("FOURGATES_STAGES__WAITER__APPROVER_GROUPS", '["others"]')
+    with pytest.raises(ConfigurationError, match="STAGES__APPROVER_GROUPS"):
+        read_settings()

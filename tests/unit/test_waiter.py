@@ -272,7 +272,7 @@ async def test_decision_that_matches_no_hold_is_a_dead_letter(world: Waiting, wo
 
 async def test_no_approver_configured_refuses_at_once(world: Waiting) -> None:
     """A1"""
-    worker = await world.waiter(WaiterSettings(deciding_groups=frozenset()))
+    worker = await world.waiter(WaiterSettings(approver_groups=frozenset()))
     await world.hold()
     await world.settle(worker)
     (refused,) = world.ledger()

@@ -38,7 +38,7 @@ class Hopeless:
 
     def from_the_start(self, hold: HoldState, waiting: int) -> str:
         """A word where people are not even asked, else empty. `waiting`: how many holds of this agent were open with it."""
-        groups = self._settings.deciding_groups
+        groups = self._settings.approver_groups
         if groups is not None and hold.group not in groups:
             return _NOBODY
         return self.by_now(hold) or (_TOO_MANY if waiting > self._settings.waiting_per_agent else "")

@@ -14,9 +14,8 @@ class WaiterSettings(BaseModel):
     """How long a tool's preview may take."""
     repeat_s: float = Field(default=3.0, gt=0)
     """How often an Expired or Withdrawn is said again until the log shows that it counted."""
-    deciding_groups: frozenset[str] | None = None
-    """Groups that somebody can decide for. A call held for another one is refused at once (`approval_required`), for nobody
-    would ever answer; empty: no approver is configured; None: every group may have members."""
+    approver_groups: frozenset[str] | None = None
+    """Groups that somebody can decide for; set once for all stages (StageSettings)."""
     waiting_per_agent: int = Field(default=100, ge=1)
     """How many calls of one agent (of one account, where it has none) may wait for people at once; a further one is refused
     (`quota_exceeded`). Each waiter process counts those of its own partitions."""

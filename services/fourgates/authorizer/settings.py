@@ -17,5 +17,4 @@ class AuthorizerSettings(BaseModel):
     wait: timedelta = Field(default=timedelta(hours=1), gt=timedelta(0), le=LONGEST_WAIT)
     """How long a held call waits for people before it expires."""
     approver_groups: frozenset[str] | None = None
-    """Groups that somebody can decide for. A call that needs another one is refused at once (`approval_required`), for nobody
-    would ever answer; empty: no approver is configured; None: every group may have members."""
+    """Groups that somebody can decide for; set once for all stages (StageSettings)."""

@@ -59,8 +59,8 @@ def rejudge(settings: Settings, run_id: str, every: bool, json_form: bool) -> No
 async def _judged(settings: Settings, run_id: str) -> list[Judgement]:
     async with connected(settings) as (base, bus):
         calls = gathered([envelope async for envelope in _of_run(base, bus, run_id)], run_id)
-        validator, authorizer = settings.stages.validator, settings.stages.authorizer
-        judge = Rejudge(base.catalog, base.policies.current, validator.limits, authorizer.approver_groups)
+        stages = settings.stages
+        judge = Rejudge(base.catalog, base.policies.current, stages.validator.limits, stages.approver_groups)
         return [judgement for call in calls for judgement in judge.call(call)]
 
 
