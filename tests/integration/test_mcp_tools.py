@@ -15,17 +15,21 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from fourgates.catalog import Catalog, Committed, Stopped, Stopping, ToolContext, ToolError, ToolErrorKind, invoke
+from fourgates.catalog import Catalog, Committed, Effect, Stopped, Stopping, ToolContext, ToolError, ToolErrorKind, invoke
 from fourgates.catalog.export import export_mcp
 from fourgates.cli.local import free_ports
+from fourgates.contract.codes import Code
 from fourgates.contract.errors import ConfigurationError, Transient
 from fourgates.contract.parts import Risk
+from fourgates.testing import Pipeline
 from fourgates.tools.answers import Declared
 from fourgates.tools.mcp import McpTools, Says
 from fourgates.tools.mcp_pins import Pins, definition_digest
 from fourgates.tools.mcp_server import McpServer
 from support.eventually import eventually
+from support.kinds import POLICIES
 from support.samples import PRINCIPAL
+from support.worlds import AGENT, FAST, OPTIONS, STAFF, TENANT
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 TESTS = Path(__file__).parents[1]
@@ -191,6 +195,22 @@ async def test_a_definition_that_changed_is_refused_until_it_is_accepted(place: 
     old, new = first.get("pay"), second.get("pay")
     assert old is not None and new is not None and old.version != new.version
     assert await run_of(second)({"order": "C-3", "cents": 1, "mode": "ok"}, context()) == Committed("paid C-3")
+
+
+async def test_through_the_gates_a_changed_tool_is_disabled_and_nothing_runs(place: Place) -> None:
+    """C4, S8: until its operator accepts it; a person's or a policy's yes does not help."""
+    await place.accepted()
+    catalog = Catalog("mcp", policies=POLICIES)
+    McpTools(place.server, place.pins).register(
+        catalog, "pay", timeout=10, risk="write", fills={"idempotency_key": "@key"}, effect=Effect("pay", ("{order}",))
+    )
+    async with Pipeline(catalog, settings=FAST, tenant=TENANT, options=OPTIONS) as gates:
+        run = gates.run("anna", STAFF, agent=AGENT)
+        first = await run.call("pay", {"order": "G-1", "cents": 1, "mode": "announce"}, tool_call_id="1")
+        assert (first.code, first.content) == (Code.OK, "paid G-1")
+        again = await run.call("pay", {"order": "G-2", "cents": 1, "mode": "ok"}, tool_call_id="2")
+        assert (again.code, again.reason, again.final) == (Code.TOOL_DISABLED, "definition_changed", True)
+        assert not any("G-2" in line for line in place.noted())
 
 
 async def test_a_server_that_crashes_leaves_doubt_and_comes_back(tmp_path: Path) -> None:
