@@ -296,7 +296,8 @@ def _completed() -> Mapped:
             "reason": told["reason"], "field": told["field"], "sentence": told["message"],
             "replayed": "JSONExtractBool(r.observation, 'replayed')", "observation": "r.observation",
             "observation_digest": _digest("r.observation"), "output_bytes": "r.output_bytes", "truncated": "r.truncated",
-            "redactions": "r.redactions", "body": "'{}'",
+            "redactions": "r.redactions",
+            "body": "if(empty(r.signals), '{}', concat('{\"signals\":', toJSONString(r.signals), '}'))",
         },
         writers={"": writers_of(CALLS_COMPLETED, _ANY)},
     )  # fmt: skip

@@ -159,7 +159,7 @@ def _completed(record: CallCompleted, digest: Digest) -> Values:
         "reason": str(told.get("reason", "")), "field": str(told.get("field", "")), "sentence": str(told.get("message", "")),
         "replayed": told.get("replayed") is True, "observation": record.observation,
         "observation_digest": digest(record.observation), "output_bytes": record.output_bytes, "truncated": record.truncated,
-        "redactions": record.redactions,
+        "redactions": record.redactions, "body": {"signals": list(record.signals)} if record.signals else {},
     }  # fmt: skip
 
 
