@@ -62,6 +62,13 @@ def test_a_key_broken_over_lines_never_comes_out(at: int, gap: str) -> None:
     assert "Zq7x" not in shown.text and shown.text.endswith("next line")
 
 
+@pytest.mark.parametrize("at", range(1, 20))
+def test_a_short_key_broken_over_lines_never_comes_out(at: int) -> None:
+    """R3: neither half gives a hint of its own."""
+    key = "AKIA" + "Q7XB" * 4
+    assert "Q7X" not in PLAIN.redact(f"see\n{key[:at]}\n{key[at:]}\nhere").text
+
+
 @pytest.mark.parametrize("at", range(1, len(TOKEN)))
 def test_a_key_split_by_a_terminal_sequence_never_comes_out(at: int) -> None:
     """R3"""

@@ -49,7 +49,11 @@ class Matcher:
 
     def may_hold(self, text: str) -> bool:
         """False where there is certainly nothing: no form, no telling name, no encoding. The quick way for most results."""
-        return len(text) >= _SHORTEST and self._hints.Match(text + _CANARY) != [self._canary]
+        if len(text) < _SHORTEST:
+            return False
+        if self._hints.Match(text + _CANARY) != [self._canary]:
+            return True
+        return "\n" in text and matcher_of(_KEYS & self._kinds).has_form(without_breaks(text))
 
     def spans(self, text: str, encodings: int = _ENCODINGS) -> list[Find]:
         """What has to go, in order, without overlaps; of overlapping finds the first kind in the list names the whole."""
