@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 from fourgates.contract.seals import RecordOpener, RecordWriter
 from fourgates.runtime.keys import Keyring, new_development_content
@@ -10,8 +11,14 @@ from support.records import codec
 
 
 @cache
+def key_content() -> dict[str, Any]:
+    """The keys themselves, for another process that must know the same ones."""
+    return new_development_content()
+
+
+@cache
 def keyring() -> Keyring:
-    return Keyring(new_development_content())
+    return Keyring(key_content())
 
 
 def writer(name: str) -> RecordWriter:

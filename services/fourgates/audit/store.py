@@ -136,6 +136,7 @@ def reading_client(connect: Connect, limits: ReadLimits) -> Client:
         "max_result_bytes": limits.result_bytes,
         "max_memory_usage": limits.memory_bytes,
         "max_threads": limits.threads,
+        "max_block_size": 8_192,  # folding a life log takes many times the memory of the log
         "readonly": 1,  # last: from then on no setting can be changed
     }
     if client.uri.startswith("chdb:"):
