@@ -165,6 +165,31 @@ async def test_a_thread_that_does_not_listen_is_abandoned_and_told_so() -> None:
     assert await asyncio.to_thread(left.wait, 5)
 
 
+async def test_a_function_whose_threads_never_come_back_is_not_called_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """E11, E6: a stuck downstream does not fill the process with threads; nothing ran, and it is said so."""
+    monkeypatch.setattr("fourgates.catalog.calling.MOST_ABANDONED", 3)
+    monkeypatch.setattr("fourgates.catalog.calling.GRACE", 0.01)
+    release, entered = threading.Event(), []
+
+    def deaf(ctx: Context) -> str:
+        entered.append(1)
+        release.wait()
+        return "late"
+
+    try:
+        for _ in range(3):
+            with pytest.raises(TimeoutError):
+                await invoke(deaf, Context(), timeout=0.02)
+        with pytest.raises(ToolError) as told:
+            await invoke(deaf, Context(), timeout=0.02)
+        assert (told.value.reason, told.value.not_executed, len(entered)) == ("stuck", True, 3)
+        assert await invoke(add, 1, 2, timeout=5) == 3
+    finally:
+        release.set()
+    await eventually(lambda: not any(thread.name == "tool:deaf" for thread in threading.enumerate()), 5)
+    assert await eventually(lambda: invoke(deaf, Context(), timeout=5), 5) == "late"
+
+
 async def test_a_coroutine_that_refuses_to_end_is_abandoned() -> None:
     """E7"""
     refuses = asyncio.Event()

@@ -6,14 +6,20 @@ import asyncio
 import contextvars
 import inspect
 import threading
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from .outcome import ToolError
+from .outcome import ToolError, ToolErrorKind
 from .stopping import Stopped, Stopping
 
 GRACE = 0.25
 """Seconds in which a function that was asked to stop may still say how it ended; then it is abandoned."""
+
+MOST_ABANDONED = 64
+"""Threads of one function that go on after they were abandoned. Beyond, it is not called until some have ended."""
+_abandoned: Counter[int] = Counter()
+"""By the function's id, which its threads keep from being given to another."""
 
 
 async def invoke(function: Callable[..., Any], *args: Any, timeout: float, stop: asyncio.Event | None = None) -> Any:
@@ -91,8 +97,11 @@ def _unheard(running: asyncio.Future[Any]) -> None:
 async def _in_thread(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     """A daemon thread a call: a pool would be filled by a few that never return, and would hold up the end of the process.
 
-    A thread cannot be stopped from outside: cancelled, this waits GRACE seconds for what it may still say.
+    A thread cannot be stopped from outside: cancelled, this waits GRACE seconds for what it may still say. Raises ToolError,
+    with nothing started, where too many of the function's threads never came back.
     """
+    if _abandoned.get(id(function), 0) >= MOST_ABANDONED:
+        raise ToolError("stuck", "The tool does not answer.", ToolErrorKind.TRANSIENT, not_executed=True)
     answer = _start_thread(function, args)
     try:
         return await asyncio.shield(answer)
@@ -100,9 +109,17 @@ async def _in_thread(function: Callable[..., Any], args: tuple[Any, ...]) -> Any
         if not answer.done():
             await asyncio.wait({answer}, timeout=GRACE)
         if not answer.done():
-            answer.add_done_callback(_unheard)
+            _abandoned[id(function)] += 1
+            answer.add_done_callback(lambda late: _came_back(function, late))
             raise
         return answer.result()
+
+
+def _came_back(function: Callable[..., Any], late: asyncio.Future[Any]) -> None:
+    _unheard(late)
+    _abandoned[id(function)] -= 1
+    if not _abandoned[id(function)]:
+        del _abandoned[id(function)]
 
 
 def _start_thread(function: Callable[..., Any], args: tuple[Any, ...]) -> asyncio.Future[Any]:
