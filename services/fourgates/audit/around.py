@@ -14,7 +14,7 @@ SELECT call_id, toString(at) AS at_text, subject FROM fourgates.records
 WHERE record = 'CallValidated' AND effect_key = {effect_key:String} AND call_id != {call_id:String}
 ORDER BY at LIMIT 1 BY call_id LIMIT 6
 """
-_ENDS = "SELECT call_id, status, code FROM fourgates.calls WHERE has(splitByChar(' ', {calls:String}), call_id)"
+_ENDS = "SELECT call_id, status, code FROM fourgates.call_facts WHERE has(splitByChar(' ', {calls:String}), call_id)"
 _CONTROLS = """
 SELECT *, toString(at) AS at_text, JSONExtractString(body, 'subject') AS about FROM fourgates.records
 WHERE topic = 'controls' AND kind != 'invalid' AND has(splitByChar('\n', {subjects:String}), about)

@@ -97,7 +97,7 @@ class Refusals:
 def success(query: Query, by: By = By.TOOL, since_ms: int = 0) -> list[Success]:
     """Success by tool, version, agent, tenant or day, the most asked first."""
     rows = query(
-        f"SELECT {key_of(by)} AS key, {_COUNTED} FROM fourgates.calls WHERE {since()}"  # noqa: S608 - fixed words
+        f"SELECT {key_of(by)} AS key, {_COUNTED} FROM fourgates.call_facts WHERE {since()}"  # noqa: S608 - fixed words
         f" GROUP BY key ORDER BY {order_of(by, 'asked')}",
         {"since": since_ms},
     )
@@ -108,7 +108,7 @@ def refusals(query: Query, by: By = By.TOOL, since_ms: int = 0) -> list[Refusals
     """What was refused or failed, the most frequent first."""
     key = "''" if by is By.TOOL else key_of(by)
     rows = query(
-        f"SELECT {key} AS key, code, attributed_to, tool, reason, toInt64(count()) AS calls FROM fourgates.calls"  # noqa: S608
+        f"SELECT {key} AS key, code, attributed_to, tool, reason, toInt64(count()) AS calls FROM fourgates.call_facts"  # noqa: S608
         f" WHERE status IN ('refused', 'failed') AND {since()} GROUP BY key, code, attributed_to, tool, reason"
         f" ORDER BY {'key, ' if by is By.DAY else ''}calls DESC, key, code, tool, reason",
         {"since": since_ms},

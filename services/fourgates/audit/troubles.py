@@ -71,7 +71,7 @@ SELECT {key_of(by)} AS key, toInt64(countIf(ran)) AS ran_calls, toInt64(countIf(
        toInt64(countIf(attempts > 1 AND status = 'succeeded')) AS recovered, toInt64(sum(attempts)) AS sends,
        toInt64(max(attempts)) AS most_attempts, toInt64(countIf(releases > 0)) AS released,
        toInt64(countIf(replays > 0)) AS asked_again
-FROM fourgates.calls WHERE {since()} GROUP BY key ORDER BY {order_of(by, "retried")}
+FROM fourgates.call_facts WHERE {since()} GROUP BY key ORDER BY {order_of(by, "retried")}
 """,  # noqa: S608 - fixed words
         {"since": since_ms},
     )
@@ -89,10 +89,11 @@ SELECT {key_of(by)} AS key, toInt64(countIf(ran)) AS ran_calls, toInt64(countIf(
        if(countIf(doubted AND open_ms IS NOT NULL) = 0, NULL,
           toInt64(quantileExactIf(0.5)(ifNull(open_ms, 0), doubted AND open_ms IS NOT NULL))) AS p50_open_ms
 FROM (
-    SELECT c.*, (c.phase = 'in_doubt' OR d.asked > 0) AS doubted, d.resolved_as AS resolved_as, d.open_ms AS open_ms
-    FROM fourgates.calls AS c
+    SELECT c.*, c.phase = 'in_doubt' OR c.doubted_at > toDateTime64(0, 3, 'UTC') AS doubted, d.resolved_as AS resolved_as,
+           if(doubted AND c.phase = 'final', dateDiff('millisecond', c.doubted_at, c.ended_at), NULL) AS open_ms
+    FROM fourgates.call_facts AS c
     LEFT JOIN (
-        SELECT call_id, count() AS asked, anyIf(resolved_as, state = 'resolved') AS resolved_as, max(waited_ms) AS open_ms
+        SELECT call_id, anyIf(resolved_as, state = 'resolved') AS resolved_as
         FROM fourgates.holds WHERE hold_reason = 'in_doubt' GROUP BY call_id
     ) AS d ON d.call_id = c.call_id
     WHERE c.risk != 'read'
@@ -108,7 +109,8 @@ def open_doubts(query: Query, since_ms: int = 0) -> list[OpenDoubt]:
     """Calls that somebody has to find out about, the oldest first."""
     rows = query(
         "SELECT call_id, tool, tenant, agent, toString(c.asked_at) AS asked_at, toInt64(attempts) AS attempts"  # noqa: S608
-        f" FROM fourgates.calls AS c WHERE phase = 'in_doubt' AND {since('c.asked_at')} ORDER BY c.asked_at LIMIT {OPEN_DOUBTS}",
+        f" FROM fourgates.call_facts AS c WHERE phase = 'in_doubt' AND {since('c.asked_at')}"
+        f" ORDER BY c.asked_at LIMIT {OPEN_DOUBTS}",
         {"since": since_ms},
     )
     return [OpenDoubt(**row) for row in rows]
