@@ -212,6 +212,11 @@ def child_environment(**chosen: str) -> dict[str, str]:
     return {**os.environ, **{PREFIX + name.upper(): value for name, value in chosen.items()}}
 
 
+def unless_set(name: str, value: str) -> None:
+    """Sets a variable of this process that a catalog of others reads, where nobody has."""
+    os.environ.setdefault(name, value)
+
+
 def has_display() -> bool:
     """Whether a browser would have somewhere to appear."""
     return sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

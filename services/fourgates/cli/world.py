@@ -12,11 +12,12 @@ import click
 from fourgates.assembly import World, load_policies
 from fourgates.catalog import Catalog
 from fourgates.catalog.loading import load_catalog
-from fourgates.cli.settings import PREFIX, Settings
+from fourgates.cli.settings import PREFIX, Settings, unless_set
 from fourgates.contract.avro import AvroCodec, SchemaRegistry
 from fourgates.contract.errors import ConfigurationError
 from fourgates.contract.ports import Failpoints, Publisher
 from fourgates.contract.seals import RecordOpener, RecordWriter
+from fourgates.demo.config import VARIABLE
 from fourgates.gates.identity import APPROVALS_AUDIENCE, IssuerConfig
 from fourgates.gates.permission import PolicySource
 from fourgates.runtime.blob_stores import BlobStores, blob_stores
@@ -67,6 +68,9 @@ class Base:
 
     @cached_property
     def catalog(self) -> Catalog:
+        shop = self.settings.home.absolute() / "demo" / "demo.json"
+        if shop.exists():  # a command beside `fourgates up --demo`
+            unless_set(VARIABLE, str(shop))
         try:
             return load_catalog(self.settings.catalog)
         except ConfigurationError as fault:
