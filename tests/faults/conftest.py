@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -16,6 +17,7 @@ from support.faulting import FaultWorld, fault_world
 @pytest_asyncio.fixture(loop_scope="session", scope="session")
 async def faulty(kafka: LocalBroker, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[FaultWorld]:
     """A pipeline of processes on a broker of its own, behind a proxy."""
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # thousands of lines about a broker that was killed on purpose
     async with fault_world(tmp_path_factory.mktemp("faults"), kafka.libs) as world:
         yield world
 

@@ -22,6 +22,7 @@ from support.fault_rounds import (
 )
 from support.fault_tally import Tally
 from support.faulting import FaultWorld
+from support.kafka_world import READY_SECONDS
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.kafka, pytest.mark.timeout(600)]
 
@@ -67,8 +68,8 @@ async def test_zombies_at_every_place(faulty: FaultWorld, tally: Tally, checker:
     world.freeze("executor", "sanitizer")
     zombie.strike()
     async with world.with_another("executor") as executor, world.with_another("sanitizer") as sanitizer:
-        await executor.ready()
-        await sanitizer.ready()
+        await executor.ready(READY_SECONDS)
+        await sanitizer.ready(READY_SECONDS)
         if wakes == "late":
             await asyncio.sleep(LEASE_SECONDS)  # leases are counted by the clock of whoever sees them
         zombie.release()

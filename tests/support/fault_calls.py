@@ -13,8 +13,7 @@ import httpx
 
 from fourgates.contract.codes import Code, CodeClass
 from fourgates.sdk import Answer, Run, RunStopped
-from support.kafka_world import KafkaWorld
-from support.worlds import decide, fresh_order, holds_of
+from support.worlds import StoryWorld, decide, fresh_order, holds_of
 
 PATIENCE, BUDGET = 150.0, 100.0
 _ASK_AGAIN = 40.0
@@ -29,6 +28,8 @@ TOOLS: dict[str, tuple[str, Callable[[], dict[str, Any]]]] = {
     "probe, answer lost": ("ship", lambda: {"order": fresh_order(), "mode": "lose"}),
     "probe, request lost": ("ship", lambda: {"order": fresh_order(), "mode": "vanish"}),
     "plain, answer lost": ("post", lambda: {"text": fresh_order(), "mode": "lose"}),
+    "large read": ("export", lambda: {"name": fresh_order().lower()}),
+    "large write": ("archive", lambda: {"name": fresh_order().lower()}),
     "facts": ("book", lambda: {"room": fresh_order().lower(), "seats": 1}),
 }
 """By what the downstream offers: the tool, and arguments that nobody else uses."""
@@ -61,14 +62,14 @@ class Played:
         """Seconds from the fault to the final answer; None where it had none, or had ended before."""
         return self.ended - self.struck if self.struck and self.ended > self.struck else None
 
-    def effects(self, world: KafkaWorld) -> int:
+    def effects(self, world: StoryWorld) -> int:
         """What the downstream has of it."""
         if self.booked:
             return int(world.bookings.state(self.booked)["version"]) - 1
         return sum(1 for _, key, _ in world.downstream.effects() if key == self.call_id)
 
 
-async def new_call(world: KafkaWorld, sort: str, fault: str = "", **arguments: Any) -> Played:
+async def new_call(world: StoryWorld, sort: str, fault: str = "", **arguments: Any) -> Played:
     """A call that is not asked for yet, so that a failpoint can be armed for it."""
     tool, made = TOOLS[sort]
     run = world.run()
@@ -79,17 +80,17 @@ async def new_call(world: KafkaWorld, sort: str, fault: str = "", **arguments: A
     return call
 
 
-async def play(world: KafkaWorld, call: Played, again: bool = True) -> Played:
+async def play(world: StoryWorld, call: Played, patience: float = PATIENCE) -> Played:
     """Asks once, lets people decide where they must, waits for the end, and asks for the same call once more."""
-    loop, end = asyncio.get_running_loop(), asyncio.get_running_loop().time() + PATIENCE
+    loop, end = asyncio.get_running_loop(), asyncio.get_running_loop().time() + patience
     text = json.dumps(call.arguments)
     try:
         answer = await _ask(call, text)
-        quiet_since = loop.time()
+        quiet_since, later = loop.time(), 0.3
         while not answer.final and loop.time() < end:
             if answer.code_class is CodeClass.TRANSIENT and answer.reason != "no_answer_yet":
-                await asyncio.sleep(0.3)  # as a host does that is told to come back later
-                answer = await _ask(call, text)
+                await asyncio.sleep(later)  # as a host does that is told to come back later, and later again
+                answer, later = await _ask(call, text), min(2 * later, 10.0)
                 continue
             if answer.code in (Code.APPROVAL_PENDING, Code.IN_DOUBT):
                 await people_decide(world, call)
@@ -102,8 +103,7 @@ async def play(world: KafkaWorld, call: Played, again: bool = True) -> Played:
         if answer.final:
             call.ended = loop.time()
             _final(call, answer)
-            if again:
-                _final(call, await call.run.call(call.tool, text, tool_call_id="1", wait=60, budget=BUDGET))
+            _final(call, await call.run.call(call.tool, text, tool_call_id="1", wait=min(60.0, patience), budget=BUDGET))
     except RunStopped as stopped:
         call.ended = call.ended or loop.time()
         _hear(call, stopped.answer)
@@ -129,14 +129,14 @@ def _final(call: Played, answer: Answer) -> None:
     call.codes.append(answer.code)
 
 
-async def people_decide(world: KafkaWorld, call: Played) -> None:
+async def people_decide(world: StoryWorld, call: Played) -> None:
     """Whatever the approver's service can be asked now; while it is being started again, nobody decides."""
     with contextlib.suppress(httpx.HTTPError):
         for hold in await holds_of(world, call.call_id):
             await decide(world, hold["hold_id"], truth(world, hold, call))
 
 
-def truth(world: KafkaWorld, hold: dict[str, Any], call: Played) -> str:
+def truth(world: StoryWorld, hold: dict[str, Any], call: Played) -> str:
     """What a diligent person says: yes to a payment; about a doubt, what the downstream's books say."""
     if hold["reason"] != "in_doubt":
         return "approve"

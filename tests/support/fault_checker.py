@@ -29,6 +29,7 @@ from fourgates.gates.ledger import LedgerFold, Phase
 from support.eventually import eventually
 from support.fault_calls import Played
 from support.kafka_world import KafkaWorld
+from support.worlds import StoryWorld
 
 _OFFSETS = "__consumer_offsets"
 _UNCOUNTED = {"look", "export", "archive"}
@@ -59,7 +60,7 @@ class Verdict:
 class Checker:
     """Looks at a whole world; `calls` are those that its hosts asked for."""
 
-    def __init__(self, world: KafkaWorld) -> None:
+    def __init__(self, world: StoryWorld) -> None:
         self._world = world
         self.rewound: Counter[tuple[str, str]] = Counter()
         """(group, topic) -> how many partitions were set back on purpose."""
@@ -88,10 +89,11 @@ class Checker:
             if call.call_id not in resolved and happened != (1 if call.codes[0] is Code.OK else 0):
                 found.false_answers.append(f"{call.call_id}: {call.codes[0]}, {happened} effects")
         found.unapproved = self._unapproved(ledger, set(effects))
-        found.went_back = await self._went_back()
-        if stored:
-            await self._stored()
-            found.integrity = await self._integrity()
+        if isinstance(world, KafkaWorld):
+            found.went_back = await self._went_back(world)
+            if stored:
+                await self._stored(world)
+                found.integrity = await self._integrity(world)
         return found
 
     def _unapproved(self, ledger: Sequence[Envelope], keys: set[str]) -> list[str]:
@@ -108,11 +110,11 @@ class Checker:
                     sealed.add(entry.call_id)
         return sorted(keys - sealed)
 
-    async def _went_back(self) -> list[str]:
+    async def _went_back(self, world: KafkaWorld) -> list[str]:
         """Every commit of every group, in the broker's own order."""
         newest: dict[tuple[str, str, int], int] = {}
         back: list[tuple[str, str, int, int, int]] = []
-        for key, value in await _internal(self._world.bootstrap):
+        for key, value in await _internal(world.bootstrap):
             if (commit := _commit_of(key, value)) is None:
                 continue
             group, topic, partition, offset = commit
@@ -130,20 +132,20 @@ class Checker:
                 found.append(f"{group}/{topic}/{partition}: {before} -> {offset}")
         return found
 
-    async def _stored(self) -> None:
+    async def _stored(self, world: KafkaWorld) -> None:
         """Returns once ClickHouse has as many records as the topics."""
 
         async def counted() -> bool:
-            rows = await self._world.query("SELECT topic, toInt64(count()) AS n FROM fourgates.records GROUP BY topic")
+            rows = await world.query("SELECT topic, toInt64(count()) AS n FROM fourgates.records GROUP BY topic")
             stored = {row["topic"]: int(row["n"]) for row in rows}
-            lying = {topic: await self._world.count(topic) for topic in AUDITED}
+            lying = {topic: await world.count(topic) for topic in AUDITED}
             return stored == {topic: n for topic, n in lying.items() if n}
 
         await eventually(counted, 90)
 
-    async def _integrity(self) -> dict[str, list[Any]]:
+    async def _integrity(self, world: KafkaWorld) -> dict[str, list[Any]]:
         before = str(int(time.time() * 1000))
-        rows = {check.name: await self._world.query(check.sql.replace("{before:Int64}", before)) for check in CHECKS}
+        rows = {check.name: await world.query(check.sql.replace("{before:Int64}", before)) for check in CHECKS}
         return {name: found[:5] for name, found in rows.items() if found}
 
 
@@ -151,7 +153,7 @@ def _resolved(ledger: Sequence[Envelope]) -> set[str]:
     return {e.record.call_id for e in ledger if e.record.kind is LedgerKind.RESOLVED}
 
 
-async def life(world: KafkaWorld, call_id: str) -> list[str]:
+async def life(world: StoryWorld, call_id: str) -> list[str]:
     """What the logs say of a call, for whoever has to find out what went wrong."""
     said = []
     for topic in (CALLS_REQUESTED, CALLS_VALIDATED, CALLS_CLEARED, CALLS_LEDGER, EFFECTS, CALLS_COMPLETED):

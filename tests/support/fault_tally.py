@@ -25,6 +25,8 @@ class Tally:
         self.faults: Counter[str] = Counter()
         self.calls: list[Played] = []
         self.verdict = Verdict()
+        self.mutants: dict[str, bool] = {}
+        """Mutant -> whether it was caught."""
         print(f"seed {self.seed}: {SEED_VARIABLE}={self.seed} plays it again")
 
     def rng(self, what: str) -> random.Random:
@@ -40,6 +42,7 @@ class Tally:
             "unapproved": len(found.unapproved), "stale_commits": len(found.went_back), "in_doubt": found.in_doubt,
             "recovery_p50_s": round(statistics.median(recoveries), 2) if recoveries else None,
             "recovery_max_s": round(recoveries[-1], 2) if recoveries else None,
+            "mutants_planted": len(self.mutants), "mutants_caught": sum(self.mutants.values()),
         }  # fmt: skip
 
     def write(self) -> None:

@@ -37,7 +37,7 @@ def catalog() -> Catalog:
     @made.tool(risk="write", timeout=5.0, honours_key=True, probe=probe, effect=Effect("archive", ("{name}",)))
     async def archive(args: Archive, ctx: ToolContext) -> Committed:
         """Archives something. Use it once; takes its name; makes an archive; returns all that was archived."""
-        (archives / ctx.key).touch()
+        (archives / ctx.key).touch()  # a second time it changes nothing
         return Committed(args.name[:1] * LARGE)
 
     return made

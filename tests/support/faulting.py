@@ -91,6 +91,7 @@ class FaultWorld(KafkaWorld):
         self.environment = {
             "FOURGATES_BOOTSTRAP": f"127.0.0.1:{proxy.port}", "FOURGATES_FAILPOINTS": str(self.points.folder),
             "FOURGATES_POLICIES": str(policies), "FOURGATES_STAGES__EXECUTOR__AUDIT_WAIT": "3",
+            "FOURGATES_STAGES__EXECUTOR__AUDIT_LAG": "20",  # the sink is killed as well, and has to catch up
         }  # fmt: skip
         super().__init__(broker.bootstrap, folder, CATALOG, self.environment)
         self._count = 0
@@ -157,7 +158,7 @@ async def rewind_group(bootstrap: str, group: str, topic: str) -> int:
                 return False
             return True
 
-        moved = sum(1 for tp in tps if await consumer.committed(tp))
+        moved = len([tp for tp in tps if await consumer.committed(tp)])
         await eventually(empty, 60)
         return moved
     finally:

@@ -39,6 +39,8 @@ class TcpProxy:
         self.refusing = False
         """New connections are closed at once, as where nobody listens."""
         self.answers = Answers.PASS
+        self.torn = 0
+        """So many of the next chunks, of either side, arrive by half, and their connection is reset: cut in mid-frame."""
         self.accepted = 0
         """Connections so far that were passed on."""
         self.lost = 0
@@ -97,13 +99,21 @@ class TcpProxy:
                         _reset(writer)
                         return
                     continue
+                if self.torn > 0:
+                    self.torn -= 1
+                    writer.write(data[: len(data) // 2])
+                    await writer.drain()
+                    await asyncio.sleep(0.01)  # a reset would take what still lies in our own buffers with it
+                    _reset(writer)
+                    return
                 writer.write(data)
                 await writer.drain()
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:
     """Ends the connection with a reset, as a killed machine's kernel or a firewall does, not with an orderly end."""
-    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_0)
+    with contextlib.suppress(OSError):  # it ended by itself just now
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_0)
     writer.transport.abort()
 
 

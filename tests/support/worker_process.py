@@ -104,7 +104,7 @@ class WorkerProcess:
     def __init__(self, child: subprocess.Popen[bytes], log: Path, port: int) -> None:
         self.child, self.log, self._url = child, log, f"http://127.0.0.1:{port}"
 
-    async def ready(self) -> None:
+    async def ready(self, seconds: float = 30.0) -> None:
         async with httpx.AsyncClient() as client:
 
             async def answered() -> bool:
@@ -115,7 +115,7 @@ class WorkerProcess:
                 except httpx.TransportError:
                     return False
 
-            await eventually(answered)
+            await eventually(answered, seconds)
 
     async def get(self, path: str) -> httpx.Response:
         async with httpx.AsyncClient() as client:

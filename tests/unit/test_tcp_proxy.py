@@ -99,3 +99,16 @@ async def test_a_stall_holds_everything_back_and_then_lets_it_go_on() -> None:
         assert echo.heard == [b"one\n"]
         proxy.flow()
         assert await asyncio.wait_for(ends[0].readline(), 5) == b"two\n"
+
+
+async def test_a_torn_chunk_arrives_by_half() -> None:
+    """E5: the server has read the beginning of a frame, and nothing more comes."""
+    async with echoing() as (echo, proxy):
+        ends = await connect(proxy)
+        assert await ask(ends, b"one\n") == b"one\n"
+        proxy.torn = 1
+        ends[1].write(b"a longer line\n")
+        assert await asyncio.wait_for(ends[0].read(), 5) == b""
+        await eventually(lambda: echo.open == 0)
+        assert [line for line in echo.heard if line.endswith(b"\n")] == [b"one\n"]
+        assert await ask(await connect(proxy), b"two\n") == b"two\n"
