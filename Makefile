@@ -7,7 +7,7 @@ COMPOSE_GO := github.com/compose-spec/compose-go/v2/cmd@v2.16.2
 VERSITYGW := github.com/versity/versitygw/cmd/versitygw@v1.8.0
 TEST_PROCESSES := 3# the tests on Kafka mostly wait: three keep two cores busy
 
-.PHONY: help system check test demo up bench evidence evidence-gates evidence-results schemas clean
+.PHONY: help system check test demo up bench evidence evidence-gates evidence-results evidence-faults soak schemas clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -17,11 +17,13 @@ $(READY): pyproject.toml constraints.txt
 	.venv/bin/pip install -q --disable-pip-version-check -c constraints.txt -e '.[embedded,dev]'
 	@touch $@
 
-system: ## install what lies outside .venv: a browser, axe-core, the commands' sandbox, traversal texts (Debian's apt, npm), the compose file's checker, an S3 server, gitleaks' samples (Go)
+system: ## install what lies outside .venv: a browser, axe-core, the commands' sandbox, traversal texts, a clock that jumps (Debian's apt, npm), the compose file's checker, an S3 server, gitleaks' samples (Go)
 	command -v chromium && command -v chromedriver && command -v npm || \
 	  { $(AS_ROOT) apt-get update && $(AS_ROOT) apt-get install -y --no-install-recommends chromium chromium-driver npm; }
 	command -v bwrap && test -d /usr/share/wfuzz || \
 	  { $(AS_ROOT) apt-get update && $(AS_ROOT) apt-get install -y --no-install-recommends bubblewrap util-linux wfuzz; }
+	ls /usr/lib/*/faketime/libfaketimeMT.so.1 || \
+	  { $(AS_ROOT) apt-get update && $(AS_ROOT) apt-get install -y --no-install-recommends libfaketime; }
 	npm install --silent --no-audit --no-fund --prefix build/npm $(AXE)
 	mkdir -p build/bin
 	GOBIN=$(CURDIR)/build/bin go install $(COMPOSE_GO)
@@ -60,6 +62,13 @@ evidence-gates: $(READY) ## the corpora, into build/corpora (long; retail on Kaf
 
 evidence-results: $(READY) ## what the redaction finds, leaves alone and costs, in build/sanitizer.json
 	$(PY) tests/evidence/sanitizer.py --data ../shared/data/agentdyn --json build/sanitizer.json
+
+evidence-faults: $(READY) ## crashes, zombies, network, broker, log, clocks, disk, and mutants; figures in build/faults.json
+	$(PY) tests/evidence/faults.py --json build/faults.json
+
+MINUTES := 60
+soak: $(READY) ## faults with other seeds again and again, for MINUTES (60); figures in build/soak.json
+	$(PY) tests/evidence/faults.py --json build/soak.json --minutes $(MINUTES)
 
 schemas: $(READY) ## write schemas/*.avsc from the record classes
 	$(PY) -m fourgates.contract.avro_schema schemas

@@ -30,7 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With `-n`, a file's tests stay together, for the sake of what they share, and so do all stories on their one pipeline.
+    """With `-n`, a file's tests stay together, for the sake of what they share, and so do all stories and all faults on their one pipeline.
 
     The longest come first, so that no process ends long after the others.
     """
@@ -43,6 +43,8 @@ def _together(item: pytest.Item) -> str:
     file = item.path.relative_to(TESTS)
     if file.parts[0] == "pipeline" and item.get_closest_marker("kafka"):
         return "stories on Kafka"
+    if file.parts[0] == "faults" and item.get_closest_marker("kafka"):
+        return "faults on Kafka"
     return file.as_posix()
 
 
