@@ -30,7 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With `-n`, a file's tests stay together, for the sake of what they share, and so do all stories and all faults on their one pipeline.
+    """With `-n`, a file's tests stay together, for the sake of what they share; so do all stories and all faults on Kafka.
 
     The longest come first, so that no process ends long after the others.
     """
