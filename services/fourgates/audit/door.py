@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from fourgates.audit.compression import BadEncoding, TooLong, packed, unpacked
 from fourgates.audit.reading import Readers, TooManyQueries
 from fourgates.audit.statement import StatementRefused
 
@@ -25,7 +26,7 @@ _TRANSPORT = frozenset({
 })  # fmt: skip
 """Parameters of the protocol that change no answer here; every other name would be a setting, and those are fixed."""
 _CODE = re.compile(r"Code: (\d+)")
-_READONLY, _AUTHENTICATION, _TOO_MANY, _UNKNOWN = 164, 516, 202, 1002
+_READONLY, _AUTHENTICATION, _TOO_MANY, _UNKNOWN, _CANNOT_DECOMPRESS = 164, 516, 202, 1002, 271
 _STATUS = {
     **dict.fromkeys((36, 43, 53, 62, 456, 457), 400), **dict.fromkeys((46, 47, 60, 73, 81), 404), 159: 408, 164: 403, 497: 403,
 }  # fmt: skip
@@ -51,6 +52,7 @@ async def _alive(request: Request) -> Response:
 class _Door:
     def __init__(self, readers: Readers, token: str, body_bytes: int) -> None:
         self._readers, self._token, self._body_bytes = readers, token.encode(), body_bytes
+        self._too_long = f"the statement is longer than {body_bytes} bytes"
 
     async def answer(self, request: Request) -> Response:
         if _host(request) not in LOOPBACK_HOSTS:  # a page on another name that resolves to us is not a local caller
@@ -69,6 +71,8 @@ class _Door:
             sql = request.query_params.get("query", "") + await self._body(request)
         except StatementRefused as refused:
             return _error(_READONLY, str(refused), 413)
+        except BadEncoding as bad:
+            return _error(_CANNOT_DECOMPRESS, str(bad), 400)
         except UnicodeDecodeError:
             return _error(62, "the statement is not UTF-8", 400)
         return PlainTextResponse("Ok.\n") if not sql.strip() else await self._run(request, sql)
@@ -78,8 +82,11 @@ class _Door:
         async for chunk in request.stream():
             data += chunk
             if len(data) > self._body_bytes:
-                raise StatementRefused(f"the statement is longer than {self._body_bytes} bytes")
-        return data.decode()
+                raise StatementRefused(self._too_long)
+        try:
+            return unpacked(bytes(data), request.headers.get("content-encoding", "").lower(), self._body_bytes).decode()
+        except TooLong:
+            raise StatementRefused(self._too_long) from None
 
     async def _run(self, request: Request, sql: str) -> Response:
         output = request.query_params.get("default_format") or request.headers.get("x-clickhouse-format") or "TabSeparated"
@@ -92,6 +99,9 @@ class _Door:
         except ClickHouseError as fault:
             return _engine_error(fault)
         headers = {"X-ClickHouse-Format": output, "X-ClickHouse-Server-Display-Name": "fourgates", "Cache-Control": "no-store"}
+        if request.query_params.get("enable_http_compression") == "1":
+            result, encoding = packed(result, request.headers.get("accept-encoding", ""))
+            headers |= {"Vary": "Accept-Encoding"} | ({"Content-Encoding": encoding} if encoding else {})
         return Response(result, media_type=_TYPES.get(output, "application/octet-stream"), headers=headers)
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator
+import gzip
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import httpx
+import lz4.frame
 import pytest
 from starlette.applications import Starlette
 
 from fourgates.audit.build import build_query_door
+from fourgates.audit.compression import zstd
 from fourgates.audit.settings import DoorSettings, ReadLimits
 from fourgates.contract.errors import ConfigurationError
 from support.auditing import Engine
@@ -22,7 +25,7 @@ pytestmark = pytest.mark.engine
 
 TOKEN = "a-token-of-the-tests"
 URL = "http://127.0.0.1:8124"
-LIMITS = ReadLimits(seconds=2, rows=1_000, memory_bytes=200_000_000)
+LIMITS = ReadLimits(seconds=4, rows=1_000, memory_bytes=200_000_000)
 
 
 @pytest.fixture
@@ -67,6 +70,36 @@ async def test_parameters_are_bound_by_the_engine(door: httpx.AsyncClient) -> No
     sql = "SELECT {name:String} AS name, {number:Int32} + 1 AS number FORMAT JSONEachRow"
     answer = await ask(door, sql, param_name="a'b\\\\c\\td", param_number="2")
     assert answer.json() == {"name": "a'b\\c\td", "number": 3}
+
+
+PACK: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.compress, "lz4": lz4.frame.compress, "zstd": zstd.compress}
+UNPACK: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.decompress, "lz4": lz4.frame.decompress, "zstd": zstd.decompress}
+
+
+@pytest.mark.parametrize("encoding", PACK)
+async def test_statements_and_answers_may_be_compressed(door: httpx.AsyncClient, encoding: str) -> None:
+    """L4."""
+    sql = "SELECT repeat('x', 5000)"
+    headers = {"Content-Encoding": encoding, "Accept-Encoding": encoding}
+    async with door.stream(
+        "POST", "/?enable_http_compression=1", content=PACK[encoding](sql.encode()), headers=headers
+    ) as answer:
+        raw = b"".join([chunk async for chunk in answer.aiter_raw()])
+    assert (answer.status_code, answer.headers["content-encoding"]) == (200, encoding)
+    assert len(raw) < 500 and UNPACK[encoding](raw) == b"x" * 5000 + b"\n"
+    plain = await door.post("/", content=sql.encode(), headers={"Accept-Encoding": encoding})
+    assert "content-encoding" not in plain.headers, "as ClickHouse: only who asks for it gets it"
+
+
+@pytest.mark.parametrize("encoding", PACK)
+async def test_a_body_that_unpacks_to_much_is_refused(door: httpx.AsyncClient, encoding: str) -> None:
+    """L4: a few bytes must not become gigabytes."""
+    bomb = PACK[encoding](b" " * 50_000_000)
+    answer = await door.post("/", content=bomb, headers={"Content-Encoding": encoding})
+    assert answer.status_code == 413
+    broken = await door.post("/", content=b"no such thing", headers={"Content-Encoding": encoding})
+    assert broken.status_code == 400
+    assert (await door.post("/", content=b"SELECT 1", headers={"Content-Encoding": "br"})).status_code == 400
 
 
 @pytest.mark.parametrize(
