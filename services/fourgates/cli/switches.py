@@ -20,38 +20,29 @@ from fourgates.contract.topology import CONTROLS
 from fourgates.gates.controls import ControlFold, check_subject
 from fourgates.runtime.kafka import KafkaBus
 
-_SUBJECT = click.argument("subject", metavar="SUBJECT")
-_REASON = click.option("--reason", required=True, help="Why, for those who read it later.")
+_DONE = {ControlKind.DISABLE: "disabled", ControlKind.ENABLE: "enabled", ControlKind.STOP: "stopped"}
 
 
-@click.command()
-@_SUBJECT
-@_REASON
-@with_settings
-def disable(settings: Settings, subject: str, reason: str) -> None:
-    """Switches SUBJECT off: tool:NAME, agent:NAME, tenant:NAME or run:TENANT/RUN_ID.
+def _saying(kind: ControlKind, help_text: str) -> click.Command:
+    """The command that says `kind` of a subject."""
 
-    Its calls are refused at the gate and, those that are under way, right before they would run.
-    """
-    asyncio.run(_say(settings, ControlKind.DISABLE, subject, reason))
+    @click.command(kind.value, help=help_text)
+    @click.argument("subject", metavar="SUBJECT")
+    @click.option("--reason", required=True, help="Why, for those who read it later.")
+    @with_settings
+    def command(settings: Settings, subject: str, reason: str) -> None:
+        asyncio.run(_say(settings, kind, subject, reason))
 
-
-@click.command()
-@_SUBJECT
-@_REASON
-@with_settings
-def enable(settings: Settings, subject: str, reason: str) -> None:
-    """Switches SUBJECT on again. What was refused meanwhile has ended; new calls pass."""
-    asyncio.run(_say(settings, ControlKind.ENABLE, subject, reason))
+    return command
 
 
-@click.command()
-@_SUBJECT
-@_REASON
-@with_settings
-def stop(settings: Settings, subject: str, reason: str) -> None:
-    """Stops a run, run:TENANT/RUN_ID: its host is told run_stopped for every further call."""
-    asyncio.run(_say(settings, ControlKind.STOP, subject, reason))
+disable = _saying(
+    ControlKind.DISABLE,
+    "Switches SUBJECT off: tool:NAME, agent:NAME, tenant:NAME or run:TENANT/RUN_ID. Its calls are refused at the gate and, "
+    "those that are under way, right before they would run.",
+)
+enable = _saying(ControlKind.ENABLE, "Switches SUBJECT on again. What was refused meanwhile has ended; new calls pass.")
+stop = _saying(ControlKind.STOP, "Stops a run, run:TENANT/RUN_ID: its host is told run_stopped for every further call.")
 
 
 @click.command()
@@ -80,7 +71,7 @@ async def _say(settings: Settings, kind: ControlKind, subject: str, reason: str)
             by=getpass.getuser(), said_ms=said_ms,
         )  # fmt: skip
         await publisher.publish(control)
-    click.echo({"disable": "disabled", "enable": "enabled", "stop": "stopped"}[kind.value] + f" {subject}")
+    click.echo(f"{_DONE[kind]} {subject}")
 
 
 async def _standing(settings: Settings) -> list[Envelope]:
