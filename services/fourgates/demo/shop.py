@@ -11,6 +11,7 @@ from fourgates.demo.payments import Payments
 from fourgates.demo.reads import Reads
 from fourgates.demo.refunds import Refunds
 from fourgates.demo.store import Store
+from fourgates.tools.results import add_result_reader
 from fourgates.tools.workspace import Workspace
 
 POLICIES = Path(__file__).parent / "policies.cedar"
@@ -28,4 +29,5 @@ def make_catalog(config: DemoConfig) -> Catalog:
     Reads(store, Workspace(config.files)).register(made)
     Refunds(store, Payments(config.provider_url)).register(made)
     Changes(store).register(made)
+    add_result_reader(made)
     return made

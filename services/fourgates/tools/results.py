@@ -21,7 +21,7 @@ many bytes at most. Changes nothing. Returns {text, next_offset, size}: next_off
 
 
 class PageAsked(BaseModel):
-    """The arguments."""
+    """Which page of which result."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
