@@ -81,7 +81,7 @@ def accept(settings: Settings, tool: str, agreed: str | None) -> None:
     if agreed is None:
         for line in _difference(before, offered):
             click.echo(line)
-        click.echo(f"\nTo accept it: fourgates catalog accept {tool} --digest {now}")
+        click.echo(f"\nTo accept it: fourgates catalog accept {tool} --catalog {settings.catalog} --digest {now}")
         raise click.exceptions.Exit(1)
     if agreed != now:
         raise Fault(f"{tool}: the server offers {now}, not {agreed}; look at it again without --digest.", REFUSED)

@@ -23,7 +23,7 @@ from mcp.client.streamable_http import streamable_http_client
 from fourgates.contract.canonical import digest
 from fourgates.contract.errors import ConfigurationError, Transient
 
-CONNECT_SECONDS: Final = 10.0
+CONNECT_SECONDS: Final = 20.0
 _PAGES: Final = 100
 _Opening = Callable[[], contextlib.AbstractAsyncContextManager[Any]]
 
