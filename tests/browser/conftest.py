@@ -51,6 +51,7 @@ async def tab(driver: Chrome, address: str) -> AsyncIterator[OpenTab]:
     async def open_tab(who: str = "ben", path: str = "/", *, host: str = "127.0.0.1", size: tuple[int, int] = WIDE) -> Tab:
         driver.switch_to.new_window("tab")
         opened.append(driver.current_window_handle)
+        Tab.front = opened[-1]
         made = Tab(driver, address.replace("127.0.0.1", host), opened[-1])
         await made.size(*size)
         await made.open(path)
@@ -65,3 +66,4 @@ async def tab(driver: Chrome, address: str) -> AsyncIterator[OpenTab]:
         driver.switch_to.window(handle)
         driver.close()
     driver.switch_to.window(first)
+    Tab.front = first

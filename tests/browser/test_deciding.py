@@ -128,7 +128,7 @@ async def test_call_that_expires_while_it_is_open_cannot_be_approved_any_more(
     await world.settle(worker)
     await world.clock.advance(0.2)
     await world.settle(worker)
-    await page.shows("It was expired, because nobody decided in time.")
+    await page.shows("It expired, because nobody decided in time.")
     await page.gone("form[data-decide]")
     await page.screenshot("expired")
     assert world.ledger(LedgerKind.REFUSED)[0].code == "approval_expired"

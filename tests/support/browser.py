@@ -57,13 +57,17 @@ def chromium() -> Iterator[Chrome]:
 class Tab:
     """One tab of the browser. Everything happens in a thread, so that the service in this process can answer."""
 
+    front = ""
+    """Handle of the tab that the driver speaks to now: one driver, so one for all."""
+
     def __init__(self, driver: Chrome, base: str, handle: str) -> None:
         self._driver, self._base, self._handle = driver, base, handle
 
     async def _do(self, what: Any, *arguments: Any) -> Any:
         def here() -> Any:
-            if self._driver.current_window_handle != self._handle:
+            if Tab.front != self._handle:
                 self._driver.switch_to.window(self._handle)
+                Tab.front = self._handle
             return what(*arguments)
 
         return await asyncio.to_thread(here)
@@ -151,9 +155,14 @@ class Tab:
         """By how many pixels the page is wider than its window."""
         return int(await self.script("return document.documentElement.scrollWidth - document.documentElement.clientWidth"))
 
+    async def bring_axe(self) -> None:
+        """axe-core comes with every page from now on: sending it to each takes longer than its look."""
+        await self._do(self._driver.execute_cdp_cmd, "Page.addScriptToEvaluateOnNewDocument", {"source": _axe()})
+
     async def axe(self) -> list[str]:
         """What axe-core finds serious or critical: rule and elements."""
-        await self.script(_axe())
+        if not await self.script("return 'axe' in window"):
+            await self.script(_axe())
         found = await self._do(self._driver.execute_async_script, _RUN_AXE)
         return [json.dumps(one) for one in found]
 

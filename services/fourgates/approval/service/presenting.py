@@ -22,7 +22,7 @@ ORIGINS = {
     "user": "said by the user",
     "within": "beneath what the user named",
     "host": "set by the host program",
-    "model": "made up by the model",
+    "model": "the model's own",
     "result": "from a tool's result",
 }
 """What an origin's word means to a reader."""
