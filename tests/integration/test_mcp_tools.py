@@ -248,6 +248,43 @@ async def test_a_server_that_is_not_there_is_away(tmp_path: Path) -> None:
         await server.close()
 
 
+async def test_a_server_that_never_answers_is_given_up_and_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """E6, E7: stopped while it is waited for, nothing was sent, and that is said."""
+    monkeypatch.setattr("fourgates.tools.mcp_server.CONNECT_SECONDS", 1.0)
+    told = tmp_path / "pid"
+    deaf = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(1000)"
+    place = Place(McpServer.stdio((sys.executable, "-c", deaf, str(told))), tmp_path / "notes", Pins(tmp_path / "lock.json"))
+    with pytest.raises(Transient, match="does not answer"):
+        await place.server.definition("pay")
+    await eventually(lambda: told.exists() and not alive(told.read_text()), 10)
+    place.pins.accept("pay", f"{place.server.target}/pay", {"name": "pay", "inputSchema": {"type": "object", "properties": {}}})
+    run = run_of(place.catalog(fills={}, description="Pays."))
+    with pytest.raises(ToolError) as said:
+        await invoke(run, {}, context(), timeout=0.3)
+    assert (said.value.reason, said.value.not_executed) == ("not_reached", True)
+    await place.server.close()
+    await eventually(lambda: not alive(told.read_text()), 10)
+
+
+async def test_secrets_reach_the_server_and_no_version(tmp_path: Path) -> None:
+    """P1"""
+    told = tmp_path / "told"
+    code = "import os, sys; open(sys.argv[1], 'w').write(os.environ['ISSUES_TOKEN'] + os.environ.get('SECRET_OF_OURS', ''))"
+    servers = [
+        McpServer.stdio((sys.executable, "-c", code, str(told)), secrets=lambda value=value: {"ISSUES_TOKEN": value})
+        for value in ("one" * 3, "two" * 3)
+    ]
+    os.environ["SECRET_OF_OURS"] = "ours"
+    try:
+        with pytest.raises(Transient):
+            await servers[0].definition("x")
+    finally:
+        del os.environ["SECRET_OF_OURS"]
+        await servers[0].close()
+    assert told.read_text() == "oneoneone"
+    assert servers[0].target == servers[1].target
+
+
 async def test_a_killed_worker_takes_its_server_with_it(tmp_path: Path) -> None:
     """E7"""
     server = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(1000)"

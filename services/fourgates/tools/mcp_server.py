@@ -24,6 +24,8 @@ from fourgates.contract.canonical import digest
 from fourgates.contract.errors import ConfigurationError, Transient
 
 CONNECT_SECONDS: Final = 20.0
+CLOSE_SECONDS: Final = 10.0
+"""The SDK closes stdin, waits, terminates and kills; all of it ends by then."""
 _PAGES: Final = 100
 _Opening = Callable[[], contextlib.AbstractAsyncContextManager[Any]]
 
@@ -37,11 +39,17 @@ class McpServer:
 
     @classmethod
     def stdio(
-        cls, argv: tuple[str, ...], *, environment: Mapping[str, str] | None = None, folder: Path | None = None
+        cls,
+        argv: tuple[str, ...],
+        *,
+        environment: Mapping[str, str] | None = None,
+        secrets: Callable[[], Mapping[str, str]] | None = None,
+        folder: Path | None = None,
     ) -> McpServer:
         """A server that runs as a process of the executor's, with this environment, PATH and HOME, and nothing else of it.
 
-        It is ended with the executor, also where that is killed. Commands of one's own are better held in: see CommandTool.
+        `secrets` are more of its environment, asked for at each start and no part of the tool's version. It is ended with the
+        executor, also where that is killed. Commands of one's own are better held in: see CommandTool.
         """
         if not argv:
             raise ConfigurationError("an MCP server over stdio needs a command line")
@@ -49,9 +57,13 @@ class McpServer:
         bound = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
         command, *args = [*bound, *argv]
         given = {"LOGNAME": "", "SHELL": "", "TERM": "", "USER": "", **(environment or {})}
-        parameters = StdioServerParameters(command=command, args=args, env=given, cwd=folder)
+
+        def opening() -> contextlib.AbstractAsyncContextManager[Any]:
+            env = given if secrets is None else {**given, **secrets()}
+            return _over_stdio(StdioServerParameters(command=command, args=args, env=env, cwd=folder))
+
         words = [list(argv), dict(environment or {}), str(folder or "")]
-        return cls(f"stdio:{argv[0]}#{digest(words)[:32]}", lambda: _over_stdio(parameters))
+        return cls(f"stdio:{argv[0]}#{digest(words)[:32]}", opening)
 
     @classmethod
     def http(cls, url: str, *, authorization: Callable[[], str] | None = None) -> McpServer:
@@ -129,8 +141,9 @@ class _Connection:
 
     async def definitions(self, recent: float) -> dict[str, dict[str, Any]]:
         """Every tool as the server describes it, asked again when that is old or the server said that it changed."""
-        async with self._asking:
-            if self._said_at is None or time.monotonic() - self._said_at >= recent:
+        since = time.monotonic() - recent
+        async with self._asking:  # who waits here is served by what was asked for after he came
+            if self._said_at is None or self._said_at < since:
                 asked = time.monotonic()
                 try:
                     self._said = await self._ask()
@@ -144,7 +157,9 @@ class _Connection:
 
     async def close(self) -> None:
         self._closing.set()
-        await asyncio.wait({self._holding})
+        if not self.opened.done():  # it still waits for the server's first word
+            self._holding.cancel()
+        await asyncio.wait({self._holding}, timeout=CLOSE_SECONDS)
 
     def lost(self) -> None:
         """It broke; the next who needs it opens another one."""
