@@ -12,12 +12,16 @@ import re2
 
 from fourgates.gates.redaction_matches import matches
 
-ENCODED_HINTS = (r"%[0-9A-Fa-f]{2}", r"[0-9A-Za-z+/_-]{20}", r"\\u[0-9A-Fa-f]{4}")
-"""Where none of these occurs there is nothing to undo. The second is every run that could be base64, and any long key."""
+ENCODED_HINTS = (r"%[0-9A-Fa-f]{2}", r"[0-9A-Za-z+/_-]{20}", r"\\[nrt]", r"\\u[0-9A-Fa-f]{4}")
+"""Where none of these occurs there is nothing to undo: percent encoding; every run that could be base64, and any long key;
+printed line breaks; escapes."""
 
 _BASE64 = re2.compile(r"[0-9A-Za-z+/_-]{16,}(?:\n[0-9A-Za-z+/_-]+)*={0,2}")
 _TEXT = re.compile(r"[\t\n\r\x20-\x7e\u00a0-\uffff]+")
 _PERCENT = re2.compile(r"[^\s\"'<>%]*(?:%[0-9A-Fa-f]{2}[^\s\"'<>%]*)+")
+_PARAMETER = re.compile(r"[?&;=]([^?&;=]*%[0-9A-Fa-f]{2}[^?&;]*)")
+_PRINTED = re.compile(r"\\([nrt])")
+_MEANT = {"n": "\n", "r": "\n", "t": "\t"}
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
 _NEXT_LINE = re.compile(r"\n[ \t]*(?=[0-9A-Za-z_\-+/=.])")
 _OF_A_KEY = frozenset("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-+/=.")
@@ -74,18 +78,40 @@ def plain_base64(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def unquoted(text: str) -> Iterator[View]:
-    """Each token with percent escapes, these undone. Bytes beyond ASCII stand as the Latin-1 characters of the same number."""
+    """Each token with percent escapes, these undone, and each of its parameters by itself.
+
+    Bytes beyond ASCII stand as the Latin-1 characters of the same number.
+    """
     for token in matches(_PERCENT, text):
         start, end = token.span()
-        view, last = View(), start
-        for escape in _ESCAPE.finditer(text, start, end):
-            if escape.start() > last:
-                view.add(text[last : escape.start()], last, escape.start())
-            view.add(chr(int(escape[1], 16)), escape.start(), escape.end())
-            last = escape.end()
-        if last < end:
-            view.add(text[last:end], last, end)
-        yield view
+        yield _undone(text, start, end)
+        for parameter in _PARAMETER.finditer(text, start, end):
+            yield _undone(text, *parameter.span(1))
+
+
+def _undone(text: str, start: int, end: int) -> View:
+    view, last = View(), start
+    for escape in _ESCAPE.finditer(text, start, end):
+        if escape.start() > last:
+            view.add(text[last : escape.start()], last, escape.start())
+        view.add(chr(int(escape[1], 16)), escape.start(), escape.end())
+        last = escape.end()
+    if last < end:
+        view.add(text[last:end], last, end)
+    return view
+
+
+def unprinted(text: str) -> View:
+    """The text with the line breaks and tabs that a program printed as `\\n` and `\\t`."""
+    view, last = View(), 0
+    for printed in _PRINTED.finditer(text):
+        if printed.start() > last:
+            view.add(text[last : printed.start()], last, printed.start())
+        view.add(_MEANT[printed[1]], printed.start(), printed.end())
+        last = printed.end()
+    if last < len(text):
+        view.add(text[last:], last, len(text))
+    return view
 
 
 def without_breaks(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import re2
 
-from fourgates.gates.redaction_encoded import ENCODED_HINTS, joined_lines, plain_base64, unquoted, without_breaks
+from fourgates.gates.redaction_encoded import ENCODED_HINTS, joined_lines, plain_base64, unprinted, unquoted, without_breaks
 from fourgates.gates.redaction_marks import PLACEHOLDER, pieces
 from fourgates.gates.redaction_matches import matches
 from fourgates.gates.redaction_names import NAME_HINTS, PERSONAL_NAME_HINTS
@@ -84,11 +84,14 @@ class Matcher:
     def _encoded(self, text: str, hit: Sequence[int], encodings: int) -> list[Find]:
         """What is seen only once an encoding is undone, as places in the text as it stands."""
         found: list[Find] = []
-        first = len(self.patterns)
-        for start, piece in pieces(text) if first in hit or first + 1 in hit else ():
-            for view in unquoted(piece) if first in hit else ():
+        percent, base64, printed = (len(self.patterns) + number in hit for number in range(3))
+        # A printed line break hides no hint; it only keeps what follows it from standing at a line's beginning.
+        printed = printed and hit[0] < len(self.patterns)
+        for start, piece in pieces(text) if percent or base64 or printed else ():
+            views = [*(unquoted(piece) if percent else ()), *((unprinted(piece),) if printed else ())]
+            for view in views:
                 found += [(start + view.raw(a), start + view.raw_end(b), kind) for a, b, kind in self.spans(view.text, encodings)]
-            for a, b, plain in plain_base64(piece) if first + 1 in hit else ():
+            for a, b, plain in plain_base64(piece) if base64 else ():
                 if inner := self.spans(plain, encodings):
                     found.append((start + a, start + b, inner[0][2]))
         return found
