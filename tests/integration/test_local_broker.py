@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fourgates.contract.errors import ConfigurationError
+from fourgates.contract.errors import ConfigurationError, Transient
 from fourgates.contract.topology import CALLS_LEDGER, RECORDS_DEAD, TOPOLOGY
 from fourgates.runtime import local_broker
 from fourgates.runtime.children import end_group, spawn
@@ -82,7 +82,7 @@ async def test_a_frozen_broker_answers_nothing_until_it_is_resumed(fragile: Loca
 async def test_an_absent_broker_is_waited_for_and_then_said_in_one_sentence() -> None:
     lines: list[str] = []
     started = time.monotonic()
-    with pytest.raises(ConfigurationError, match=r"No Kafka broker answers at 127\.0\.0\.1:1 after 1 s"):
+    with pytest.raises(Transient, match=r"No Kafka broker answers at 127\.0\.0\.1:1 after 1 s"):
         await await_broker("127.0.0.1:1", seconds=1, progress=lines.append)
     assert time.monotonic() - started < 10
     assert lines

@@ -10,6 +10,7 @@ import pytest
 
 from fourgates.cli.faults import Fault, telling_faults
 from fourgates.cli.main import COMMANDS, cli
+from fourgates.contract.errors import Transient
 from support.cli import invoke, refused
 
 
@@ -66,3 +67,14 @@ def test_every_command_says_what_it_does(command: str) -> None:
     """S10: the overview names each, and each has help."""
     assert command in invoke("--help").output
     assert invoke(command, "--help").exit_code == 0
+
+
+def test_process_whose_broker_goes_away_while_it_starts_is_started_again(monkeypatch: pytest.MonkeyPatch, nobody: str) -> None:
+    """E5, S3: exit 1; with 2 a supervisor would leave the stage down for good."""
+
+    async def away(base: object, process: str, progress: object) -> None:
+        raise Transient("Kafka: NodeNotReadyError")
+
+    monkeypatch.setattr("fourgates.cli.run.await_world", away)
+    result = invoke("run", "validator", settings={"bootstrap": nobody})
+    assert (result.exit_code, result.stderr.strip()) == (1, "Kafka: NodeNotReadyError")

@@ -9,6 +9,8 @@ from fourgates.cli.lifetime import until_told
 from fourgates.cli.options import with_catalog
 from fourgates.cli.settings import Settings
 from fourgates.cli.world import Base, await_world
+from fourgates.contract.errors import Transient
+from fourgates.runtime.intake import FatalError
 from fourgates.runtime.logs import configure_logging
 
 PROCESSES = (*STAGES, "audit", "approver")
@@ -22,11 +24,18 @@ def run(settings: Settings, process: str) -> None:
 
     Exit code 0: it was told to end; 1: it could not go on; 2: it may not start as it is configured.
     """
-    base = Base(settings)
+    try:
+        run_process(Base(settings), process)
+    except Transient as fault:  # what is away may come back: whoever watches this process must start it again
+        raise FatalError(str(fault)) from fault
+
+
+def run_process(base: Base, process: str) -> None:
+    """Until it is told to end. Raises ConfigurationError; Transient where something is away for longer than it waits."""
     refuse_early(base, process)
     if until_told(await_world(base, process, lambda line: click.echo(line, err=True))):
         return
-    configure_logging(settings.log_level, process=process)
+    configure_logging(base.settings.log_level, process=process)
     if process == "audit":
         from fourgates.cli.audit_process import run_audit  # loads the ClickHouse client
 

@@ -72,7 +72,7 @@ def durability_faults(state: TopicState) -> list[str]:
 
 
 async def await_broker(bootstrap: str, *, seconds: float = 60.0, progress: Callable[[str], None] = lambda line: None) -> None:
-    """Returns once a broker answers; tells `progress` while it waits. ConfigurationError after `seconds`."""
+    """Returns once a broker answers; tells `progress` while it waits. Transient after `seconds`: it may still come back."""
     until, told = time.monotonic() + seconds, -1
     while True:
         left = until - time.monotonic()
@@ -82,7 +82,7 @@ async def await_broker(bootstrap: str, *, seconds: float = 60.0, progress: Calla
         except (Transient, TimeoutError):
             left = until - time.monotonic()
         if left <= 0:
-            raise ConfigurationError(
+            raise Transient(
                 f"No Kafka broker answers at {bootstrap} after {seconds:.0f} s; start one, or correct the broker's address."
             )
         if told != int(left) // 5:
