@@ -80,7 +80,25 @@ async def test_all_arguments_as_they_are(there: HttpDownstream) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["..", ".", "", "a/b", "..\\x", "%2e%2e", "%252e%252e%252f", "a\0", "a\nb", "..;x", "%2fetc", "a%0d%0aHost: x", "\x7f"],
+    [
+        "..",
+        ".",
+        "",
+        "a/b",
+        "..\\x",
+        "%2e%2e",
+        "%252e%252e%252f",
+        "a\0",
+        "a\nb",
+        "..;x",
+        "%2fetc",
+        "a%0d%0aHost: x",
+        "\x7f",
+        "a\uff0fb",
+        "\u2025",
+        "%c0%ae%c0%ae",
+        "%25c0%25af",
+    ],
 )
 async def test_a_value_that_is_more_than_a_name_stays_out_of_the_path(there: HttpDownstream, value: str) -> None:
     """E10"""

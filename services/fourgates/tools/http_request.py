@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -143,9 +144,12 @@ class HttpRequest:
 def _more_than_a_name(piece: str) -> bool:
     """Whether some server could take one path segment for more than a name, after whatever decoding it is fond of."""
     for _ in range(_DECODINGS):
-        if piece in (".", "..") or any(char in "/\\;" or ord(char) < 0x20 or ord(char) == 0x7F for char in piece):
+        plain = unicodedata.normalize("NFKC", piece)  # a full-width slash is one to whoever normalises
+        if plain in (".", "..") or any(char in "/\\;" or ord(char) < 0x20 or ord(char) == 0x7F for char in plain):
             return True
         decoded = unquote(piece, errors="replace")
+        if "\ufffd" in decoded and "\ufffd" not in piece:
+            return True  # bytes that are no UTF-8, such as a dot written too long
         if decoded == piece:
             return False
         piece = decoded
