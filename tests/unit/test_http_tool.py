@@ -249,6 +249,17 @@ async def test_no_cookie_and_no_proxy_of_the_environment_counts(there: HttpDowns
     assert "ssssss" not in tool.target
 
 
+async def test_without_its_credential_nothing_is_sent(there: HttpDownstream) -> None:
+    """E6"""
+
+    def gone() -> str:
+        raise OSError("the vault is away")
+
+    told = await failed(post(there, authorization=gone), order="A-1", cents=1)
+    assert (told.reason, told.kind, told.not_executed) == ("no_credential", ToolErrorKind.TRANSIENT, True)
+    assert there.seen == []
+
+
 async def test_cancelled_it_hangs_up(there: HttpDownstream) -> None:
     """E7"""
     there.says = lambda seen: Say(hang=True)

@@ -63,7 +63,8 @@ class HttpTool:
 
     Not executed is only what the contract declares so, and a connection that never came about. Of a write, every other failure
     is in doubt. A read follows at most three redirects on the same host, a write none. `authorization` gives the header's value
-    for each request and is no part of the tool's version; `tls` are other roots or a client certificate.
+    for each request, without waiting for anything, and is no part of the tool's version; `tls` are other roots or a client
+    certificate.
     """
 
     def __init__(
@@ -121,7 +122,10 @@ class HttpTool:
         url, headers, body = self.request.made(args, ctx)
         headers["Accept-Encoding"] = "identity"  # what is counted is what is read: nothing unfolds to a thousand times its size
         if self._authorization is not None:
-            headers["Authorization"] = self._authorization()
+            try:
+                headers["Authorization"] = self._authorization()
+            except Exception as fault:  # whoever keeps the credential may raise anything; nothing was sent
+                raise away("no_credential") from fault
         for _ in range(_REDIRECTS + 1):
             status, told, raw = await self._once(url, headers, body)
             where = self._redirect(status, told, url)
