@@ -176,6 +176,34 @@ def _other_effect_than_shown(tape: Tape) -> None:
     life.claimed("fiona", verdicts=verdicts)
 
 
+def _preview_that_lied(tape: Tape) -> None:
+    _previewed(tape, "lied", {"refunded": 4, "paid": 9}, '{"refunded":5}')
+
+
+def _preview_that_lied_about_the_end(tape: Tape) -> None:
+    _previewed(tape, "lied-too", {"left": "none"}, '{"left":{"before":"some","after":"a rest"}}')
+
+
+def _previewed(tape: Tape, name: str, after: Mapping[str, object], change: str) -> None:
+    life = Life(tape, name)
+    life.asked()
+    life.validated()
+    life.held()
+    life.shown(preview={"after": dict(after)})
+    life.decided("approve", "fiona")
+    life.cleared("fiona")
+    life.claimed("fiona")
+    life.attempted()
+    life.finished(state_change=change)
+    life.told()
+
+
+def a_preview_that_was_right(tape: Tape) -> None:
+    """What both say is the same; what only one of them says is not compared."""
+    _previewed(tape, "right", {"refunded": 5, "left": "none", "address": "Caf\u00e9 1"},
+               '{"refunded":5,"left":{"before":"some","after":"none"},"note":"x","address":"Caf\\u00e9 1"}')  # fmt: skip
+
+
 def _offsets_that_are_missing(tape: Tape) -> None:
     tape.lose(CALLS_LEDGER)
     for number in range(40):
@@ -197,6 +225,8 @@ PLANTS: tuple[Plant, ...] = (
     Plant("shown_differs_from_executed", _other_arguments_than_shown),
     Plant("shown_differs_from_executed", _other_version_than_shown),
     Plant("shown_differs_from_executed", _other_effect_than_shown),
+    Plant("preview_differs_from_change", _preview_that_lied),
+    Plant("preview_differs_from_change", _preview_that_lied_about_the_end),
     Plant("offsets_missing", _offsets_that_are_missing),
     Plant("two_final_answers", _two_final_answers),
 )  # fmt: skip

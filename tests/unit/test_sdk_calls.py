@@ -10,6 +10,7 @@ from fourgates.contract import ids
 from fourgates.contract.codes import CODES, Code, CodeClass
 from fourgates.contract.events import CallRequested, RequestKind
 from fourgates.contract.observation import Observation
+from fourgates.contract.topology import HORIZON
 from fourgates.sdk import Answer, RunStopped
 from support.sdk import host, ok, pass_time, says
 from support.tokens import NOW_MS, token
@@ -407,3 +408,21 @@ async def test_principal_and_intent_are_checked_when_the_run_is_made() -> None:
     with pytest.raises(ValueError, match="UUIDv7"):
         async with host(run_id="run-1"):
             pass
+
+
+async def test_a_call_that_people_hold_beyond_the_horizon_is_listened_for_and_not_asked_for_again() -> None:
+    """A5, E1: asked for again it would end as `call_too_old`, while people still may say yes to it."""
+    almost = NOW_MS - round((HORIZON.total_seconds() - 35 * MINUTE) * 1000)
+    async with host(says(Code.APPROVAL_PENDING), run_id=ids.new_run_id(almost)) as (run, pipeline, clock):
+        pending = await run.call("pay", "{}", tool_call_id="1", wait=0)
+        waiting = asyncio.create_task(run.wait(pending.call_id, timeout=40 * MINUTE))
+        await pass_time(clock, 3 * MINUTE)
+        asked = len(pipeline.asked)
+        assert asked > 1, "while its key is remembered it is asked for, if rarely"
+        await pass_time(clock, 6 * MINUTE)
+        later = len(pipeline.asked)
+        pipeline.gap()
+        await pass_time(clock, 6 * MINUTE)
+        assert len(pipeline.asked) == later <= asked + 2 and not waiting.done()
+        pipeline.tell(ok(pipeline.asked[0]))
+        assert (await waiting).ok

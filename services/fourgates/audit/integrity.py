@@ -119,6 +119,42 @@ ORDER BY call_id
 """,
 )
 
+PREVIEW_DIFFERS_FROM_CHANGE = Check(
+    "preview_differs_from_change",
+    "People were shown another state after the call than the one that the tool itself reports: its preview lies, or its report.",
+    """
+SELECT ran.call_id AS call_id, claims.hold AS hold_id, ran.tool AS tool,
+       arrayFilter(
+           name -> JSONHas(ran.changed, name)
+               AND JSONExtractRaw(asked.body, 'shown', 'preview', 'after', name)
+                   != if(JSONHas(ran.changed, name, 'after'), JSONExtractRaw(ran.changed, name, 'after'),
+                         JSONExtractRaw(ran.changed, name)),
+           JSONExtractKeys(asked.body, 'shown', 'preview', 'after')) AS differs
+FROM (
+    SELECT call_id, claim_id, any(tool) AS tool, any(state_change) AS changed
+    FROM fourgates.records
+    WHERE topic = 'calls.ledger' AND kind = 'Finished' AND outcome = 'committed' AND claim_id != ''
+      AND at < fromUnixTimestamp64Milli({before:Int64}, 'UTC')
+    GROUP BY call_id, claim_id
+) AS ran
+INNER JOIN (
+    SELECT claim_id, any(hold_id) AS hold
+    FROM fourgates.records
+    WHERE topic = 'calls.ledger' AND kind = 'Claimed' AND hold_id != ''
+    GROUP BY claim_id
+) AS claims ON claims.claim_id = ran.claim_id
+INNER JOIN (
+    SELECT hold_id, argMin(body, offset) AS body
+    FROM fourgates.records
+    WHERE topic = 'approvals' AND kind = 'Requested'
+    GROUP BY hold_id
+) AS asked ON asked.hold_id = claims.hold
+WHERE notEmpty(differs)
+ORDER BY call_id
+""",
+)
+"""Compared is what both name: the fields of the preview's `after`, and of the state change (its own value, or its `after`)."""
+
 OFFSETS_MISSING = Check(
     "offsets_missing",
     "Records of a partition are missing between others.",
@@ -187,8 +223,8 @@ ORDER BY topic, partition, offset
 )
 
 CHECKS: tuple[Check, ...] = (
-    RAN_WITHOUT_APPROVAL, APPROVED_BUT_NEVER_RAN, CLAIMED_WITHOUT_AN_END, SHOWN_DIFFERS_FROM_EXECUTED, OFFSETS_MISSING,
-    TWO_FINAL_ANSWERS, UNREADABLE_BY_US, ERASED_BUT_THERE,
+    RAN_WITHOUT_APPROVAL, APPROVED_BUT_NEVER_RAN, CLAIMED_WITHOUT_AN_END, SHOWN_DIFFERS_FROM_EXECUTED,
+    PREVIEW_DIFFERS_FROM_CHANGE, OFFSETS_MISSING, TWO_FINAL_ANSWERS, UNREADABLE_BY_US, ERASED_BUT_THERE,
 )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import dataclasses
 import json
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from fourgates.contract import ids
@@ -14,6 +15,7 @@ from fourgates.contract.codes import Code, CodeClass
 from fourgates.contract.errors import Transient
 from fourgates.contract.events import CallRequested, RequestKind
 from fourgates.contract.ports import Clock
+from fourgates.contract.topology import HORIZON
 from fourgates.gates.origins import OriginBook
 
 from .answer import Answer, PageRefused, RunStopped, no_answer_yet
@@ -28,6 +30,8 @@ READ_RESULT = "read_result"
 """The tool that pages through stored results; `fourgates.tools.results.add_result_reader` brings it into a catalog."""
 PAGE_BYTES = 16_384
 _PUBLISH_AGAIN_S = 0.5
+_HORIZON_MARGIN = timedelta(minutes=30)
+"""Clocks differ, and a request takes a while to be judged."""
 _OPEN_PATIENCE = 6
 """A call that waits for people or evidence is asked for so much more rarely: its rest comes by itself."""
 
@@ -194,6 +198,8 @@ class Run:
                 now = clock.monotonic()
                 if ask.missed():
                     due = now
+                if not publish and not self._remembered():
+                    due = max(due, end)
                 if now >= due and (publish or now < end):
                     request = asked.again(request, clock.now_ms()) if reached else request
                     publish, reached = False, await self._publish(request, end - now) or reached
@@ -203,6 +209,12 @@ class Run:
                 else:
                     await track.changed(min(end, due) - now, clock)
             return self._told(asked, ask.standing() or no_answer_yet(track.call_id, request.tool_call_id))
+
+    def _remembered(self) -> bool:
+        """Whether the gates still know keys of this run. People may take longer than that: a call that they hold would be
+        ended by being asked for again (`call_too_old`), so from then on it is only listened for."""
+        age_ms = self._clock.now_ms() - ids.run_started_ms(self.id)
+        return age_ms < (HORIZON - _HORIZON_MARGIN) / timedelta(milliseconds=1)
 
     def _patience(self, track: Track) -> float:
         return self._options.ask_again_s * (_OPEN_PATIENCE if track.latest is not None and is_open(track.latest) else 1)

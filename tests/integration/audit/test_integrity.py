@@ -9,7 +9,7 @@ import pytest
 from fourgates.audit.integrity import CHECKS, Finding, run_integrity
 from fourgates.contract.codes import Code
 from support.auditing import Engine
-from support.planting import PLANTS, Plant
+from support.planting import PLANTS, Plant, a_preview_that_was_right
 from support.stories import Life, Tape, a_read, a_waived_write, good_stories
 
 pytestmark = pytest.mark.engine
@@ -27,6 +27,13 @@ def test_good_stories_leave_every_check_without_rows(engine: Engine) -> None:
     """L6."""
     tape = Tape()
     good_stories(tape)
+    assert findings(engine, tape) == {}
+
+
+def test_a_preview_that_was_right_is_no_finding(engine: Engine) -> None:
+    """L6, A2."""
+    tape = Tape()
+    a_preview_that_was_right(tape)
     assert findings(engine, tape) == {}
 
 
