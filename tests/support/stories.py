@@ -174,7 +174,7 @@ class Life:
         self._ledger(LedgerKind.CLAIMED, "executor", claim_id=self.claim_id, **fields)
         effect = EffectEntry(
             **self._head("effect"), kind=EffectKind.CLAIMED, effect_key=self.call.effect_key, call_id=self.call_id, fence=1,
-            claim_id=self.claim_id, window_ms=86_400_000,
+            claim_id=self.claim_id, window_ms=86_400_000, subject=self.call.principal.subject,
         )  # fmt: skip
         self.tape.put("executor", effect)
 

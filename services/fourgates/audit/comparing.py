@@ -168,7 +168,8 @@ class Comparing:
     def _accounted(self, expected: Row, stored: Row, subjects: set[str]) -> set[str]:
         """The columns that this erasure may have changed: an erasure of somebody else is no excuse."""
         whose = expected["subject"]
-        own = not whose or subject_digest(self._rows.digest, expected["tenant"], whose) in subjects
+        tenant = expected["tenant"] or expected["effect_key"].partition("/")[0]  # an effect's entry names it there only
+        own = not whose or subject_digest(self._rows.digest, tenant, whose) in subjects
         return {name for name in (ERASABLE if own else IN_CALLS_OF_OTHERS) if looks_erased(name, stored[name])}
 
     async def _outside(self, topic: str, first: Mapping[int, int], ends: Mapping[int, int]) -> None:

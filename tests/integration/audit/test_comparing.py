@@ -8,6 +8,7 @@ from fourgates.audit.comparing import Comparing
 from fourgates.audit.rows import RowMaker
 from support.auditing import Engine
 from support.planting import PLANTS, TAMPERINGS, Tampering, TapeLog, compared, count_planted
+from support.sealing import opener
 from support.stories import Tape, a_waived_write, good_stories
 
 pytestmark = pytest.mark.engine
@@ -55,7 +56,7 @@ async def test_row_of_another_build_is_compared_without_its_texts(engine: Engine
     """L6: other redaction is no alteration, another code still is."""
     tape = Tape()
     good_stories(tape)
-    older = RowMaker(engine.rows._opener, engine.rows._redactions, b"another key of the tests", "another build")
+    older = RowMaker(opener(), engine.rows.redactions, b"another key of the tests", "another build")
     engine.store.insert([older.row(one) | {"sentence": "redacted otherwise"} for one in tape.received])
     result = await compared(engine, tape)
     assert (result.differences, result.other_build) == ([], len(tape.received))
