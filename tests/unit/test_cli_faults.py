@@ -76,5 +76,6 @@ def test_process_whose_broker_goes_away_while_it_starts_is_started_again(monkeyp
         raise Transient("Kafka: NodeNotReadyError")
 
     monkeypatch.setattr("fourgates.cli.run.await_world", away)
+    monkeypatch.setattr("fourgates.cli.run.refuse_early", lambda base, process: None)
     result = invoke("run", "validator", settings={"bootstrap": nobody})
     assert (result.exit_code, result.stderr.strip()) == (1, "Kafka: NodeNotReadyError")
