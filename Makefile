@@ -66,6 +66,9 @@ evidence-approval: $(READY) ## a hundred thousand waiting calls, expiry on time,
 evidence-results: $(READY) ## what the redaction finds, leaves alone and costs, in build/sanitizer.json
 	$(PY) tests/evidence/sanitizer.py --data ../shared/data/agentdyn --json build/sanitizer.json
 
+evidence-audit: $(READY) ## what the audit takes in, loses (nothing), answers in time and finds, in build/audit.json (ten million rows: long)
+	$(PY) tests/evidence/audit.py --json build/audit.json
+
 evidence-faults: $(READY) ## crashes, zombies, network, broker, log, clocks, disk, and mutants; figures in build/faults.json
 	$(PY) tests/evidence/faults.py --json build/faults.json
 
