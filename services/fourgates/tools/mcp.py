@@ -14,11 +14,13 @@ from mcp import MCPError
 
 from fourgates.catalog import Catalog, Tool, ToolContext, ToolError, ToolErrorKind
 from fourgates.catalog.acceptance import Definition
+from fourgates.catalog.closing import close_schema
 from fourgates.contract.errors import ConfigurationError, Transient
 from fourgates.contract.parts import Risk
 from fourgates.tools.answers import Declared, away, done, silent
 from fourgates.tools.mcp_pins import Pins, definition_digest
 from fourgates.tools.mcp_server import McpServer
+from fourgates.tools.second_check import SecondCheck
 from fourgates.tools.sources import MISSING, Source, as_json, check_source, look
 
 KEY_META: Final = "fourgates.dev/key"
@@ -86,6 +88,7 @@ class McpTool:
         found = pins.definition(name, f"{server.target}/{remote}")
         self._accepted = found
         self._digest = "" if found is None else definition_digest(found)
+        self._second_check = SecondCheck({} if found is None else close_schema(_arguments(found, self.fills)))
 
     @property
     def target(self) -> str:
@@ -136,6 +139,7 @@ class McpTool:
     async def __call__(self, args: Any, ctx: ToolContext) -> Any:
         """As `run(args, ctx)`."""
         given = as_json(args)
+        self._second_check(given)
         for name, source in self.fills.items():
             if (value := look(source, given, ctx)) is not MISSING:
                 given[name] = value
