@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from fourgates.contract.events import HoldReason
 from fourgates.contract.parts import Principal, Risk
-from fourgates.gates.approval import HoldStatus, alike, objection_to_person
+from fourgates.gates.approval import HoldStatus, objection_to_person
 
 from .deciding import ending
 from .view import HoldView
@@ -109,14 +109,12 @@ def summary_of(view: HoldView, who: Principal) -> HoldSummary:
 
 def whole_of(view: HoldView, who: Principal) -> HoldWhole:
     """The hold with the exact text whose sha256 a decision has to name."""
-    assert view.requested is not None
     said = [
         Said(person=one.person, verdict=one.verdict, reason=one.reason, tell_model=one.tell_model, at_ms=one.at_ms,
              counted=one.counted)
         for one in view.said
     ]  # fmt: skip
-    requested = view.requested
-    return HoldWhole(**_summary(view, who), shown=requested.shown, shown_digest=requested.shown_digest, decisions=said)
+    return HoldWhole(**_summary(view, who), shown=view.text, shown_digest=view.state.shown_digest, decisions=said)
 
 
 def _summary(view: HoldView, who: Principal) -> dict[str, object]:
@@ -124,9 +122,9 @@ def _summary(view: HoldView, who: Principal) -> dict[str, object]:
     preview = shown["preview"] or {}
     return {
         "hold_id": hold.hold_id, "call_id": hold.call_id, "state": hold.status, "reason": hold.reason,
-        "tool": shown["tool"], "risk": view.held.call.risk, "target": preview.get("target"),
+        "tool": shown["tool"], "risk": view.risk, "target": preview.get("target"),
         "amount": preview.get("amount", ""), "asked_by": shown["asked_by"]["person"], "agent": shown["agent"],
-        "alike": alike(view.held), "group": hold.group, "quorum": hold.quorum, "approvers": list(hold.approvers),
+        "alike": view.alike, "group": hold.group, "quorum": hold.quorum, "approvers": list(hold.approvers),
         "approvable": hold.approvable,
         "held_ms": hold.held_ms, "expires_ms": hold.expires_ms, "not_before_ms": hold.not_before_ms,
         "may_decide": objection_to_person(hold, who) is None, "verdict": hold.verdict, "ended_ms": hold.ended_ms,

@@ -128,7 +128,7 @@ class Api:
 
     def _found(self, request: Request, by: SignedIn) -> HoldView | Response:
         view = self._view.find(request.path_params["hold_id"])
-        if view is None or view.requested is None:
+        if view is None or not view.asked:
             return refused(404, "unknown_hold", "Nobody is asked about such a call.")
         if not may_see(view.state, by.who):
             return refused(403, "not_yours", "This call is not yours to see or decide.")

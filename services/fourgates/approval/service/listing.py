@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from fourgates.approval.visible import as_text
 from fourgates.contract.parts import Principal
-from fourgates.gates.approval import alike, objection_to_person
+from fourgates.gates.approval import objection_to_person
 
 from .view import HoldView
 
@@ -22,7 +22,7 @@ _NEVER = 1 << 62
 def pressing(view: HoldView) -> tuple[int, bool, int, int]:
     """Sorts by risk; a call in doubt comes first in it, for its effect may be there already; then by the time that is left."""
     hold = view.state
-    return _RISKS.index(view.held.call.risk), not hold.in_doubt, hold.expires_ms or _NEVER, hold.held_ms
+    return _RISKS.index(view.risk), not hold.in_doubt, hold.expires_ms or _NEVER, hold.held_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def grouped(views: Iterable[HoldView]) -> tuple[Group, ...]:
     """Equal requests of one asker beside each other, in the order of the first of them."""
     groups: dict[tuple[str, str], list[HoldView]] = {}
     for view in views:
-        groups.setdefault((alike(view.held), view.state.asker), []).append(view)
+        groups.setdefault((view.alike, view.state.asker), []).append(view)
     return tuple(Group(tuple(found)) for found in groups.values())
 
 
@@ -68,7 +68,7 @@ def inbox_of(views: Iterable[HoldView], who: Principal, most: int) -> Inbox:
         (mine if decides else others).append(view)
     listed, more = heapq.nsmallest(most, mine, key=pressing), heapq.nsmallest(most, others, key=pressing)
     return Inbox(
-        grouped(listed), grouped(more), len(mine), sum(v.held.call.risk == "destructive" for v in mine),
+        grouped(listed), grouped(more), len(mine), sum(v.risk == "destructive" for v in mine),
         len(mine) - len(listed) + len(others) - len(more),
     )  # fmt: skip
 
@@ -91,7 +91,7 @@ class Search(BaseModel):
         hold = view.state
         if self.state and hold.status.value != self.state:
             return False
-        if self.risk and view.held.call.risk.value != self.risk:
+        if self.risk and view.risk.value != self.risk:
             return False
         if self.before is not None and hold.ended_ms >= self.before:
             return False
@@ -102,10 +102,10 @@ class Search(BaseModel):
 
 
 def _haystack(view: HoldView) -> str:
-    call, shown, preview = view.held.call, view.shown, view.shown.get("preview") or {}
+    shown, preview = view.shown, view.shown.get("preview") or {}
     parts = (
-        call.tool, preview.get("target"), preview.get("amount"), shown["arguments"], call.principal.person,
-        call.principal.subject, call.principal.agent, view.state.ended_by, *view.state.approvers, call.call_id,
+        shown["tool"], preview.get("target"), preview.get("amount"), shown["arguments"], shown["asked_by"]["person"],
+        shown["asked_by"]["subject"], shown["agent"], view.state.ended_by, *view.state.approvers, view.state.call_id,
         view.state.hold_id,
     )  # fmt: skip
     return as_text("\n".join(str(part) for part in parts if part)).casefold()

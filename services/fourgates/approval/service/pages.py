@@ -147,11 +147,12 @@ class Pages:
         """Of a near duplicate: the calls that had the effect before, as far as people were asked about them."""
         if view.state.reason is not HoldReason.NEAR_DUPLICATE:
             return []
-        return [(claim.call_id, self._view.first_of(claim.call_id, session.who)) for claim in view.held.supersedes]
+        calls = (str(claim["call_id"]) for claim in view.shown["supersedes"])
+        return [(call_id, self._view.first_of(call_id, session.who)) for call_id in calls]
 
     def _found(self, request: Request, session: Session) -> HoldView | Answer:
         view = self._view.find(request.path_params["hold_id"])
-        if view is None or view.requested is None:
+        if view is None or not view.asked:
             return UNKNOWN
         return view if may_see(view.state, session.who) else NOT_YOURS
 

@@ -121,10 +121,10 @@ def _walk(pointer: str, name: str, value: Any) -> Iterator[tuple[str, str, str, 
 
 def to_type(view: HoldView) -> str:
     """What a person types before they approve what destroys something: its amount, else the tool's name. Empty: nothing."""
-    if view.held.call.risk is not Risk.DESTRUCTIVE or view.state.in_doubt:
+    if view.risk is not Risk.DESTRUCTIVE or view.state.in_doubt:
         return ""
     amount = (view.shown["preview"] or {}).get("amount")
-    return as_text(str(amount or view.held.call.tool))
+    return as_text(str(amount or view.shown["tool"]))
 
 
 def typed_fits(asked: str, typed: str) -> bool:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 from weakref import WeakSet
 
-from fourgates.contract.events import ApprovalEvent, ApprovalKind, Held, Requested
-from fourgates.contract.parts import Principal
+from fourgates.contract.events import ApprovalEvent, ApprovalKind
+from fourgates.contract.parts import Principal, Risk
 from fourgates.contract.ports import Envelope, Following, Log
 from fourgates.contract.topology import APPROVALS
-from fourgates.gates.approval import ApprovalFold, HoldChange, HoldState, Objection, objection_to_person
+from fourgates.gates.approval import ApprovalFold, HoldChange, HoldState, Objection, alike, objection_to_person
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,30 +32,49 @@ class Said:
     counted: bool
 
 
-@dataclass
+@dataclass(slots=True)
 class HoldView:
-    """Everything about one hold that a person may read."""
+    """Everything about one hold that a person may read. Many are kept, for as long as the log: what is shown lies packed."""
 
     state: HoldState
-    held: Held
-    requested: Requested | None = None
+    risk: Risk
+    alike: str
+    """The same for holds that are shown as one group."""
+    instead_of: str
+    """The hold whose yes did not cover any more what the call would have done."""
+    packed: bytes = b""
+    """What people see, byte for byte; empty until they are asked."""
     requested_id: str = ""
     requested_at: int = -1
     """Offset of the Requested."""
     withdrawn: str = ""
     """Why it was withdrawn, a word of the waiter's."""
-    words: dict[str, Said] = field(default_factory=dict)
+    words: dict[str, Said] | None = None
     """What people said, by the record's event_id: one that lands twice was said once."""
 
     @property
-    def said(self) -> tuple[Said, ...]:
-        return tuple(self.words.values())
+    def asked(self) -> bool:
+        """Whether people are shown anything of it."""
+        return bool(self.packed)
 
-    @cached_property
-    def shown(self) -> dict[str, Any]:
+    @property
+    def text(self) -> str:
+        """What people see, as the text whose digest a decision names."""
+        return zlib.decompress(self.packed).decode()
+
+    @property
+    def shown(self) -> Mapping[str, Any]:
         """What people see, as data; only to be asked for once there is a Requested."""
-        assert self.requested is not None
-        return dict(json.loads(self.requested.shown))
+        return _shown(self.packed)
+
+    @property
+    def said(self) -> tuple[Said, ...]:
+        return tuple((self.words or {}).values())
+
+
+@lru_cache(maxsize=1_024)
+def _shown(packed: bytes) -> Mapping[str, Any]:
+    return MappingProxyType(json.loads(zlib.decompress(packed)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +132,19 @@ class ApprovalView:
         view = self._views.get(state.hold_id)
         if view is None:
             assert entry.held is not None  # a hold is first known by its Held
-            view = self._views[state.hold_id] = HoldView(state, entry.held)
+            held = entry.held
+            view = self._views[state.hold_id] = HoldView(state, held.call.risk, alike(held), held.instead_of)
         view.state = state
         if entry.kind is ApprovalKind.REQUESTED and change.counted:
-            view.requested, view.requested_id, view.requested_at = entry.requested, entry.event_id, offset
+            assert entry.requested is not None  # it counted
+            view.packed = zlib.compress(entry.requested.shown.encode())
+            view.requested_id, view.requested_at = entry.event_id, offset
         elif entry.kind is ApprovalKind.WITHDRAWN and change.counted:
             view.withdrawn = entry.reason
         elif entry.kind is ApprovalKind.DECIDED and entry.decided is not None:
             said = entry.decided
             words = Said(said.principal.person, said.verdict, said.reason, said.tell_model, time_ms, change.counted)
+            view.words = view.words or {}
             view.words.setdefault(entry.event_id, words)
 
     def find(self, hold_id: str) -> HoldView | None:
@@ -131,13 +156,13 @@ class ApprovalView:
 
     def ended_for(self, who: Principal) -> Iterator[HoldView]:
         """What people were asked about and are not asked any more, as far as this person may see it."""
-        asked = (view for view in self._views.values() if view.state.ended_ms and view.requested is not None)
+        asked = (view for view in self._views.values() if view.state.ended_ms and view.asked)
         return (view for view in asked if may_see(view.state, who))
 
     def first_of(self, call_id: str, who: Principal) -> HoldView | None:
         """What people were asked about this call first, where this person may see it."""
         views = (self._views[hold.hold_id] for hold in self._fold.of_call(call_id))
-        return next((view for view in views if view.requested is not None and may_see(view.state, who)), None)
+        return next((view for view in views if view.asked and may_see(view.state, who)), None)
 
     @contextmanager
     def awaiting(self, event_id: str) -> Iterator[asyncio.Future[Seen]]:
