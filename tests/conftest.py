@@ -53,13 +53,19 @@ def _rank(group: str) -> int:
 
 
 @pytest.fixture(scope="session")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
-    """The session's broker with all topics. Tests that kill or freeze a broker take `fragile`."""
+def kafka_libs() -> Path:
+    """Where a broker's jars are, for who starts one of its own. Without Java and Maven it skips, or fails where it must run."""
     if (reason := kafka_available(LIBS)) is not None:
         if os.environ.get("CI") == "true" or os.environ.get("FOURGATES_TEST_KAFKA") == MUST_RUN:
             pytest.fail(f"the tests on Kafka must run here: {reason}")
         pytest.skip(reason)
-    broker = LocalBroker(tmp_path_factory.mktemp("kafka"), libs=LIBS)
+    return LIBS
+
+
+@pytest.fixture(scope="session")
+def kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
+    """The session's broker with all topics. Tests that kill or freeze a broker take `fragile`."""
+    broker = LocalBroker(tmp_path_factory.mktemp("kafka"), libs=kafka_libs)
     try:
         finish(broker.start())
         finish(create_topics(broker.bootstrap))
@@ -95,12 +101,12 @@ def fragile(ill_treated: LocalBroker) -> Iterator[LocalBroker]:
 
 
 @pytest_asyncio.fixture(loop_scope="session", scope="session")
-async def kafka_world(kafka: LocalBroker, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[KafkaWorld]:
+async def kafka_world(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[KafkaWorld]:
     """One pipeline of processes for all stories: they use orders of their own.
 
     On a broker of its own: others empty the session's topics between their tests.
     """
-    async with LocalBroker(tmp_path_factory.mktemp("kafka-world-broker"), libs=kafka.libs) as broker:
+    async with LocalBroker(tmp_path_factory.mktemp("kafka-world-broker"), libs=kafka_libs) as broker:
         await create_topics(broker.bootstrap)
         made = KafkaWorld(broker.bootstrap, tmp_path_factory.mktemp("kafka-world"))
         await made.start()
