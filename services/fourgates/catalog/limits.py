@@ -76,7 +76,7 @@ class Quota:
         }[self.whose]  # fmt: skip
         counted = [self.of, self.unit, self._per_ms]  # not the limit: one that is changed must not begin anew
         period = str(at_ms // self._per_ms) if self._per_ms else ""
-        return effect_key(who.tenant, f"quota:{self.whose.value}", owner, tool, digest(counted), period)
+        return effect_key(who.tenant, f"quota:{self.whose.value}:{tool}", owner, digest(counted), period)
 
     def ends_in_ms(self, at_ms: int) -> int:
         """How long the period of that time still lasts; 0 for a run's."""

@@ -68,6 +68,7 @@ class Releaser:
         for key, fence in self._effects.held_by(call_id).items():
             if releasable(state, fence, folded_to):
                 await self._effects.append(self._words.effect_released(key, call_id, fence))
-        for key, fence in self._effects.quotas.held_by(call_id).items():
+        quotas = self._effects.quotas
+        for key, fence in quotas.held_by(call_id).items():
             if releasable(state, fence, folded_to):
-                await self._effects.append(self._words.returned(key, call_id, fence))
+                await self._effects.append(self._words.returned(key, call_id, fence, quotas.amount(key, call_id)))

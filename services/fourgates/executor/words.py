@@ -119,10 +119,10 @@ class Words:
             window_ms=ask.lasts_ms, amount=ask.amount, limit=ask.limit,
         )  # fmt: skip
 
-    def returned(self, key: str, call_id: str, fence: int) -> EffectEntry:
+    def returned(self, key: str, call_id: str, fence: int, amount: int) -> EffectEntry:
         return EffectEntry(
             event_id=ids.event_id(call_id, STAGE, "Returned", key, str(fence)), producer=self._producer,
-            kind=EffectKind.RETURNED, effect_key=key, call_id=call_id, fence=fence,
+            kind=EffectKind.RETURNED, effect_key=key, call_id=call_id, fence=fence, amount=amount,
         )  # fmt: skip
 
     def held_near_duplicate(

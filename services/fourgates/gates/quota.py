@@ -103,6 +103,11 @@ class QuotaFold:
         """Quota key -> fence of everything that the call has reserved."""
         return {key: self._accounts[key].taken[call_id][0] for key in self._of_call.get(call_id, ())}
 
+    def amount(self, key: str, call_id: str) -> int:
+        """How much of the quota the call has reserved."""
+        account = self._accounts.get(key)
+        return account.taken.get(call_id, (-1, 0))[1] if account else 0
+
     def calls(self) -> Iterator[str]:
         """Every call that has reserved anything."""
         return iter(self._of_call)
