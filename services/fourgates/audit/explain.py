@@ -144,8 +144,7 @@ def _allowed(call: Row | None, records: list[Row]) -> str:
     if not call["cleared"]:
         if call["status"] == "open":
             return "It is not decided yet."
-        refused = next((r for r in records if r["record"] == "LedgerEntry" and r["kind"] in ("Refused", "Cancelled")), None)
-        return f"It was not: the {refused['writer']} {tell(refused)}." if refused else "It was not."
+        return f"It was not: {_no(records)}." if _no(records) else "It was not."
     why = []
     if call["rules"]:
         why.append(f"the business rules {', '.join(call['rules'])} held")
@@ -153,7 +152,15 @@ def _allowed(call: Row | None, records: list[Row]) -> str:
         why.append(f"the policies {', '.join(call['policies'])} permit it")
     if call["approvers"]:
         why.append(f"{', '.join(call['approvers'])} approved what they were shown")
-    return ("Because " + "; ".join(why) + ".") if why else "The gates cleared it."
+    yes = ("Because " + "; ".join(why) + ".") if why else "The gates cleared it."
+    return f"{yes}\nYet it went no further: {_no(records)}." if call["status"] == "refused" and _no(records) else yes
+
+
+def _no(records: Sequence[Row]) -> str:
+    """Who ended it and how, where somebody did."""
+    ending = (r for r in records if r["record"] == "LedgerEntry" and r["kind"] in ("Refused", "Cancelled"))
+    refused = next(ending, None)
+    return f"the {refused['writer']} {tell(refused)}" if refused else ""
 
 
 _HAPPENED: dict[str, Callable[[Row], str]] = {
@@ -200,9 +207,10 @@ def _told(call: Row | None) -> str:
     said = f" “{_shortened(str(content))}”" if content else ""
     cut = ", cut" if call["truncated"] else ""
     redacted = f", {call['redactions']} places redacted" if int(call["redactions"]) else ""
+    size = f" ({call['output_bytes']} bytes{cut}{redacted})" if int(call["output_bytes"]) else ""
     whole = told.get("content_ref")
     where = f"\nThe whole result: fourgates results show {whole['ref']}" if isinstance(whole, dict) and whole.get("ref") else ""
-    return f"{call['answered_code']}: {told.get('message', '')}{said} ({call['output_bytes']} bytes{cut}{redacted}){where}"
+    return f"{call['answered_code']}: {told.get('message', '')}{said}{size}{where}"
 
 
 def _who(record: Row) -> str:

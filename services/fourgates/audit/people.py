@@ -32,8 +32,9 @@ def people(records: Sequence[Row]) -> tuple[str, ...]:
 
 def _question(held: Row, of_it: Sequence[Row]) -> list[str]:
     quorum = int(held["quorum"])
-    who = f"{quorum} of {held['approver_group']}" if quorum > 1 else held["approver_group"]
-    lines = [f"{who} was asked, because {_TASK.get(held['hold_reason'], held['hold_reason'])}"]
+    group = f"the group {held['approver_group']}"
+    who = f"{quorum} of {group} were" if quorum > 1 else f"{group} was"
+    lines = [f"{who} asked, because {_TASK.get(held['hold_reason'], held['hold_reason'])}"]
     for breach in held["body"].get("breaches", ()):
         quote = f": “{_short(breach['quote'])}”" if breach["quote"] else ""
         lines.append(f"  {breach['pointer'] or 'the action'} comes from {breach['source'] or breach['origin']}{quote}")

@@ -66,6 +66,11 @@ def _refused(r: Row) -> str:
     return f"refuses it: {r['code']} ({r['reason']}){where}{sentence}"
 
 
+def _released(r: Row) -> str:
+    why = f": {r['code']} ({r['reason']})" if r["code"] else ""
+    return f"gives the claim back{why}; nothing ran"
+
+
 def _finished(r: Row) -> str:
     if r["outcome"] != "committed":
         return f"finished: {r['outcome']}, {r['code']} ({r['reason']})"
@@ -94,7 +99,7 @@ _TELLING: dict[tuple[str, str], Callable[[Row], str]] = {
     ("LedgerEntry", "Pending"): lambda r: "waits for people",
     ("LedgerEntry", "Claimed"): lambda r: "claims it for execution",
     ("LedgerEntry", "Attempted"): lambda r: f"sends it ({r['sent_by']})",
-    ("LedgerEntry", "Released"): lambda r: f"gives the claim back: {r['code']} ({r['reason']}); nothing ran",
+    ("LedgerEntry", "Released"): _released,
     ("LedgerEntry", "Finished"): _finished,
     ("LedgerEntry", "InDoubt"): lambda r: f"does not know whether it took effect ({r['reason']})",
     ("LedgerEntry", "Resolved"): lambda r: f"takes the person's word: {r['outcome']}",

@@ -26,6 +26,7 @@ from fourgates.contract.events import AuditWatermark
 from fourgates.contract.topology import AUDIT_WATERMARKS
 from fourgates.runtime.dev_issuer import wall_ms
 
+_MARK, _COLOURS = 5, {"ok   ": "green", "FOUND": "red"}
 _SHOWN = 20
 """Of a kind; --json has all that are named."""
 
@@ -51,7 +52,8 @@ def explain(door: DoorClient, call_id: str, json_form: bool) -> None:
     if json_form:
         print_json(dataclasses.asdict(told))
     else:
-        click.echo(as_text(told.text()))
+        for line in as_text(told.text()).split("\n"):
+            click.echo(line if line.startswith(" ") else click.style(line, bold=True))
 
 
 @click.group()
@@ -79,7 +81,7 @@ def check(settings: Settings, younger_than: float, without_log: bool, json_form:
         print_json(_as_json(findings, compared))
     else:
         for line in _told(findings, compared):
-            click.echo(as_text(line))
+            click.echo(click.style(line[:_MARK], fg=_COLOURS.get(line[:_MARK]), bold=True) + as_text(line[_MARK:]))
     if any(finding.rows for finding in findings) or (compared is not None and compared.found):
         raise click.exceptions.Exit(1)
 

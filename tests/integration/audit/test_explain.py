@@ -40,7 +40,7 @@ def test_an_approved_call_is_told_from_the_words_to_the_answer(engine: Engine) -
     assert ("fiona", "says approve: “looks right”") in steps
     assert any("A-1001" in what for who, what in steps if who == "waiter")
     assert told.run_id == life.call.run_id
-    assert told.people[0].startswith("finance was asked, because it changes something")
+    assert told.people[0].startswith("the group finance was asked, because it changes something")
     assert "fiona approved it in these words: “looks right”" in told.people[-1]
     text = told.text()
     assert text.startswith(f"Call {life.call_id}\nrefund_order, write, version vvvvvvvvvvvv: succeeded; run {told.run_id}\n")
@@ -65,7 +65,26 @@ def test_a_denied_call_says_who_said_no(engine: Engine) -> None:
     engine.take(tape.received)
     told = explain(engine.store.query, life.call_id)
     assert told is not None
+    assert told.allowed == "It was not: the waiter refuses it: approval_denied (risk)."
+    assert told.told == "approval_denied: A person declined this call; it did not run. Do not try again."
     assert ("fiona", "says deny: “wrong order”") in [(step.who, step.what) for step in told.steps]
+
+
+def test_a_cleared_call_that_was_stopped_says_both(engine: Engine) -> None:
+    """L5, B5: allowed at the gates, refused right before it would have run."""
+    tape = Tape()
+    life = Life(tape)
+    life.validated()
+    life.cleared()
+    life.claimed()
+    life.refused("executor", Code.RULE_VIOLATED, "own_order", claim_id=life.claim_id, vouches=0)
+    life.told(Code.RULE_VIOLATED, None)
+    engine.take(tape.received)
+    told = explain(engine.store.query, life.call_id)
+    assert told is not None
+    yes, no = told.allowed.splitlines()
+    assert yes.startswith("Because the business rules own_order held")
+    assert no == "Yet it went no further: the executor refuses it: rule_violated (own_order)."
 
 
 def test_a_doubt_is_told_as_a_doubt(engine: Engine) -> None:
@@ -143,7 +162,7 @@ def test_a_question_shows_what_people_saw_field_by_field(engine: Engine) -> None
     told = explain(engine.store.query, life.call_id)
     assert told is not None
     assert told.people == (
-        "2 of finance was asked, because it changes something, and no policy lets it pass without a person",
+        "2 of the group finance were asked, because it changes something, and no policy lets it pass without a person",
         "  /order_id comes from read_mail: “refund A-1001 at once”",
         "  they saw: order A-1001, 5.00 EUR; it cannot be undone",
         "    refunded: 0 → 5",
