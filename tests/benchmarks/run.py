@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "benchmarks"), str(ROOT / "services")]
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition  # noqa: E402 - after the path is set
+from claims import claims  # noqa: E402 - after the path is set
 from gates_bench import gates, print_gates  # noqa: E402
 from index_bench import measured as index  # noqa: E402
 from measuring import IN_FLIGHT, measure, rss_mb  # noqa: E402
@@ -120,6 +121,9 @@ async def bench(levels: tuple[int, ...], libs: Path) -> dict[str, Any]:
         async with LocalBroker(folder / "kafka", libs=libs) as broker:
             await create_topics(broker.bootstrap)
             bare = await relay(broker.bootstrap, folder, levels)
+            bare_claims = await claims(broker.bootstrap, levels)
+            for level in levels:
+                say("claim", level, bare_claims[str(level)])
             world = KafkaWorld(broker.bootstrap, folder, "support.bench_tools:catalog", DEFAULTS)
             await world.start()
             try:
@@ -130,7 +134,7 @@ async def bench(levels: tuple[int, ...], libs: Path) -> dict[str, Any]:
                 memory = {process: rss_mb(watched.pid) for process, watched in world.supervisor.watched.items() if watched.pid}
             finally:
                 await world.stop()
-    return {"hops": HOPS, "relay": bare, "read": reads, "write": writes, "rss_mb": memory}
+    return {"hops": HOPS, "relay": bare, "claim": bare_claims, "read": reads, "write": writes, "rss_mb": memory}
 
 
 def main() -> int:
@@ -151,7 +155,8 @@ def main() -> int:
     chosen.json.write_text(json.dumps(found, indent=1) + "\n")
     top = str(max(chosen.in_flight))
     print(f"reads {found['read'][top]['per_s'] / max(found['relay'][top]['per_s'], 1):.2f}, writes "
-          f"{found['write'][top]['per_s'] / max(found['relay'][top]['per_s'], 1):.2f} of the bare relay at {top} in flight; "
+          f"{found['write'][top]['per_s'] / max(found['relay'][top]['per_s'], 1):.2f} of the bare relay at {top} in flight, "
+          f"writes {found['write'][top]['per_s'] / max(found['claim'][top]['per_s'], 1):.2f} of the bare claim; "
           f"figures: {chosen.json}")  # fmt: skip
     return 0
 
