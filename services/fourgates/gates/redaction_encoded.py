@@ -65,7 +65,7 @@ class View:
 
 def plain_base64(text: str) -> Iterator[tuple[int, int, str]]:
     """(start, end, what it says) of each run of base64 that holds text."""
-    for run in matches(_BASE64, text):
+    for run in matches(_BASE64, text, of_ascii=True):
         bare = "".join(run.group(0).split()).rstrip("=").replace("-", "+").replace("_", "/")
         if len(bare) % 4 == 1:
             bare = bare[:-1]
@@ -82,7 +82,7 @@ def unquoted(text: str) -> Iterator[View]:
 
     Bytes beyond ASCII stand as the Latin-1 characters of the same number.
     """
-    for token in matches(_PERCENT, text):
+    for token in matches(_PERCENT, text, of_ascii=True):
         start, end = token.span()
         yield _undone(text, start, end)
         for parameter in _PARAMETER.finditer(text, start, end):

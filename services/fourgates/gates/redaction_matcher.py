@@ -88,9 +88,11 @@ class Matcher:
         # A printed line break hides no hint; it only keeps what follows it from standing at a line's beginning.
         printed = printed and hit[0] < len(self.patterns)
         for start, piece in pieces(text) if percent or base64 or printed else ():
-            views = [*(unquoted(piece) if percent else ()), *((unprinted(piece),) if printed else ())]
-            for view in views:
-                found += [(start + view.raw(a), start + view.raw_end(b), kind) for a, b, kind in self.spans(view.text, encodings)]
+            views = [(view, encodings) for view in unquoted(piece)] if percent else []
+            if printed:
+                views.append((unprinted(piece), 0))
+            for view, inside in views:
+                found += [(start + view.raw(a), start + view.raw_end(b), kind) for a, b, kind in self.spans(view.text, inside)]
             for a, b, plain in plain_base64(piece) if base64 else ():
                 if inner := self.spans(plain, encodings):
                     found.append((start + a, start + b, inner[0][2]))
@@ -100,6 +102,8 @@ class Matcher:
         """Keys that a line break cuts in two."""
         keys = matcher_of(_KEYS & self._kinds)
         found: list[Find] = []
+        if not keys.has_form(without_breaks(text)):
+            return found
         for start, piece in pieces(text):
             if keys.has_form(without_breaks(piece)) and (whole := joined_lines(piece)) is not None:
                 inner = keys.spans(whole.text, 0)

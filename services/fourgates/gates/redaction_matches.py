@@ -33,10 +33,10 @@ class Match:
         return max((number for number, (start, _) in enumerate(self._spans) if start >= 0), default=0)
 
 
-def matches(form: Any, text: str) -> Iterator[Match]:
-    """All matches of a compiled RE2, from left to right."""
+def matches(form: Any, text: str, *, of_ascii: bool = False) -> Iterator[Match]:
+    """All matches of a compiled RE2, from left to right. `of_ascii`: other characters need not be told apart."""
     # Of ASCII the bytes are the characters; counting them for each match would cost more than finding it.
-    subject: Any = text.encode() if text.isascii() else text
+    subject: Any = text.encode("ascii", "replace") if of_ascii or text.isascii() else text
     groups = range(form.groups + 1)
     for found in form.finditer(subject):
         yield Match(text, [found.span(group) for group in groups])
