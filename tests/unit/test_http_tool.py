@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pytest
 import pytest_asyncio
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
 
@@ -115,6 +115,7 @@ async def test_two_holes_cannot_make_a_step_upwards(there: HttpDownstream) -> No
     assert (await failed(two, x=".", y=".")).reason == "unsafe_argument"
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.text(), st.text(min_size=1))
 def test_whatever_the_text_host_path_and_names_stay_as_they_are(query: str, header: str) -> None:
     """E10: percent-encoding is undone to exactly the value, and to nothing else."""
