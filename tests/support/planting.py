@@ -8,12 +8,15 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fourgates.audit.comparing import Comparing, Comparison
+from fourgates.audit.erasure import Eraser
 from fourgates.audit.integrity import run_integrity
 from fourgates.contract.codes import Code
 from fourgates.contract.events import HoldReason
 from fourgates.contract.parts import Risk
 from fourgates.contract.ports import Position, Received
 from fourgates.contract.topology import BY_NAME, CALLS_LEDGER
+from fourgates.runtime.blobs import MemoryBlobStore
+from fourgates.runtime.clock import ManualClock
 from support.auditing import Engine
 from support.stories import Life, Tape, a_read, a_waived_write, an_approved_write, good_stories
 
@@ -50,10 +53,16 @@ class Plant:
 
     check: str
     plant: Callable[[Tape], None]
+    afterwards: Callable[[Engine, Tape], None] | None = None
+    """What is done to the store once it has the tape, where that is the violation."""
 
     @property
     def name(self) -> str:
-        return self.plant.__name__.strip("_")
+        return (self.afterwards or self.plant).__name__.strip("_")
+
+    def spoil(self, engine: Engine, tape: Tape) -> None:
+        if self.afterwards is not None:
+            self.afterwards(engine, tape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +223,27 @@ def _two_final_answers(tape: Tape) -> None:
     a_waived_write(tape, "twice").told(content="something else")
 
 
+def _more_of_the_same(tape: Tape) -> None:
+    a_waived_write(tape, "more")
+
+
+def _record_that_we_could_not_read(engine: Engine, tape: Tape) -> None:
+    row = engine.rows.row(tape.received[-1])
+    engine.store.insert([row | {"kind": "invalid", "reason": "unforeseen", "sentence": "KeyError"}])
+
+
+def _record_that_came_after_an_erasure(engine: Engine, tape: Tape) -> None:
+    last = tape.received[-1]
+    engine.store.command("TRUNCATE TABLE fourgates.erasures")
+    eraser = Eraser(engine.store, engine.rows, MemoryBlobStore(), ManualClock(tape.now_ms))
+    asyncio.run(eraser.erase("acme", "anna", "root"))
+    where = dataclasses.replace(last.position, offset=last.position.offset + 1)
+    engine.take([dataclasses.replace(last, position=where)])
+
+
 PLANTS: tuple[Plant, ...] = (
+    Plant("unreadable_by_us", _more_of_the_same, _record_that_we_could_not_read),
+    Plant("erased_but_there", _more_of_the_same, _record_that_came_after_an_erasure),
     *(Plant("ran_without_approval", plant) for plant in (
         _never_cleared, _held_and_run_without_a_yes, _approved_after_it_ran, _approved_by_too_few, _approved_by_who_asked,
         _sent_without_a_claim, _read_without_the_yes_that_it_needed, _denied_near_duplicate_that_ran,
@@ -282,6 +311,7 @@ async def _count(engine: Engine, plants: Sequence[Plant], tamperings: Sequence[T
         tape = _fresh(engine)
         plant.plant(tape)
         engine.take(tape.received)
+        await asyncio.to_thread(plant.spoil, engine, tape)
         rows = {finding.name: finding.rows for finding in run_integrity(engine.store.query, tape.now_ms + 1, 0)}
         found += bool(rows[plant.check])
     for tampering in tamperings:

@@ -15,12 +15,19 @@ from support.stories import Life, Tape, a_read, a_waived_write, good_stories
 pytestmark = pytest.mark.engine
 
 
-def findings(engine: Engine, tape: Tape) -> dict[str, list[dict[str, Any]]]:
+def findings(engine: Engine, tape: Tape, plant: Plant | None = None) -> dict[str, list[dict[str, Any]]]:
     """What each check found, of everything on the tape."""
     engine.take(tape.received)
+    if plant is not None:
+        plant.spoil(engine, tape)
     found: list[Finding] = run_integrity(engine.store.query, tape.now_ms + 1, younger_than=0)
     assert [finding.name for finding in found] == [check.name for check in CHECKS]
     return {finding.name: list(finding.rows) for finding in found if finding.rows}
+
+
+def test_every_query_has_a_violation_of_its_own() -> None:
+    """L6: one of each kind is planted."""
+    assert {plant.check for plant in PLANTS} == {check.name for check in CHECKS}
 
 
 def test_good_stories_leave_every_check_without_rows(engine: Engine) -> None:
@@ -51,7 +58,7 @@ def test_planted_violation_is_found_by_its_query(engine: Engine, plant: Plant) -
     tape = Tape()
     good_stories(tape)
     plant.plant(tape)
-    assert set(findings(engine, tape)) == {plant.check}
+    assert set(findings(engine, tape, plant)) == {plant.check}
 
 
 def test_what_was_approved_and_then_refused_is_no_finding(engine: Engine) -> None:
