@@ -104,7 +104,7 @@ async def test_of_two_people_who_decide_at_once_one_is_told_that_the_other_won(
     """A6: two browsers, two persons, one order."""
     ben, dora = await tab("ben", f"/holds/{H}"), await tab("dora", f"/holds/{H}", host="localhost")
     for page in (ben, dora):  # neither hears of the other in time
-        await page.script("document.querySelector('[data-live-hold]').dataset.liveHold = 'none'")
+        await page.script("document.querySelector('[data-live]').removeAttribute('data-live')")
     await ben.click(APPROVE)
     await dora.click(DENY)
     await ben.shows("It was approved by ben.")
@@ -233,5 +233,7 @@ async def test_old_sign_in_reads_but_does_not_decide_until_it_is_renewed(world: 
     await page.screenshot("sign-in-again")
     await page.click(".decide a.button")
     await page.click("button[value=ben]")
+    assert await page.script("return document.getElementById('reason').value") == "checked"
     await page.click(APPROVE)
     await page.shows("It was approved by ben.")
+    assert await page.script("return sessionStorage.length") == 0

@@ -232,6 +232,15 @@ async def test_session_never_outlives_its_token(world: Waiting, client: httpx.As
     assert (await client.get("/")).status_code == 303
 
 
+async def test_new_sign_in_ends_the_one_before_it_in_this_browser(ben: httpx.AsyncClient) -> None:
+    """A7"""
+    before = ben.cookies["fourgates_session"]
+    await sign_in(ben, user="ben")
+    assert ben.cookies["fourgates_session"] != before and (await ben.get("/")).status_code == 200
+    ben.cookies.set("fourgates_session", before)
+    assert (await ben.get("/")).status_code == 303
+
+
 async def test_sign_out_ends_the_session(ben: httpx.AsyncClient) -> None:
     """A7"""
     session = ben.cookies["fourgates_session"]

@@ -95,7 +95,7 @@ class SigninPages:
             return self._form(goal, _AWAY, 503)
         if session is None or isinstance(session, Refusal):
             return self._refused(session.reason if session else "no_token", goal)
-        return self._let_in(session, RedirectResponse(goal, 303))
+        return self._let_in(request, session, goal)
 
     def _token(self, fields: dict[str, str]) -> str | None:
         user = fields.get("user", "")
@@ -131,12 +131,15 @@ class SigninPages:
         session = self._door.open(arrived.proven)
         if isinstance(session, Refusal):
             return self._refused(session.reason, arrived.goal)
-        return self._let_in(session, RedirectResponse(arrived.goal, 303))
+        return self._let_in(request, session, arrived.goal)
 
     def _refused(self, reason: str, goal: str) -> Response:
         return self._form(goal, _WHY.get(reason, f"This does not let anybody in ({reason})."), 403)
 
-    def _let_in(self, session: Session, response: Response) -> Response:
+    def _let_in(self, request: Request, session: Session, goal: str) -> Response:
+        """On to the page that was asked for; what this browser was signed in as before is over."""
+        self._door.close(request.cookies.get(self._name(SESSION_COOKIE), ""))
+        response = RedirectResponse(goal, 303)
         # Lax, so that a link in a message finds its reader signed in; every change needs the form's own secret besides.
         self._set_cookie(response, SESSION_COOKIE, session.id, "lax")
         for name in (SIGNIN_COOKIE, OPENID_COOKIE):

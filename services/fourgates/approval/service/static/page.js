@@ -96,8 +96,8 @@ async function refresh(part) {
 
 function follow(path) {
   const live = document.getElementById("live");
-  const source = new EventSource(path);
   const parts = () => document.querySelectorAll("[data-live]");
+  const source = new EventSource(path);
   let missed = true; // what changed between the page and the stream
   source.addEventListener("open", () => {
     live.dataset.on = "true";
@@ -117,6 +117,29 @@ function follow(path) {
     }
   });
   window.addEventListener("pagehide", () => source.close());
+  return source;
+}
+
+// A browser opens only a few streams to one place: of the pages in the background only the inbox, which counts, keeps its own.
+function followWhileSeen(path) {
+  let source = follow(path);
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden && !source) source = follow(path);
+    if (document.hidden && source && !document.querySelector("[data-live='/inbox']")) {
+      source.close();
+      source = null;
+    }
+  });
+}
+
+// A reason that is half written survives the sign-in that has become too old.
+function keepDraft() {
+  const key = `reason:${window.location.pathname}`;
+  const field = document.getElementById("reason");
+  if (!field) return document.querySelector("[data-decide]") ? undefined : sessionStorage.removeItem(key);
+  field.value ||= sessionStorage.getItem(key) || "";
+  field.addEventListener("input", () => sessionStorage.setItem(key, field.value));
+  return undefined;
 }
 
 // Arrow keys go from call to call once one of them has the focus.
@@ -140,4 +163,5 @@ ownTimes(document);
 countDown();
 tellCount(count());
 setInterval(countDown, 1000);
-if (document.body.dataset.liveFrom) follow(document.body.dataset.liveFrom);
+if (document.querySelector(".hold")) keepDraft();
+if (document.body.dataset.liveFrom) followWhileSeen(document.body.dataset.liveFrom);
