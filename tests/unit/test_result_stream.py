@@ -25,6 +25,7 @@ from fourgates.gates.redaction_stream import Endless, StreamRedactor
 from fourgates.gates.result_box import UnreadableResult
 from fourgates.gates.result_stream import FRAME_BYTES, FrameOpener, FrameSealer, box_stream, stream_opener
 from fourgates.runtime.blobs import MemoryBlobStore
+from fourgates.sanitizer.stage import NOT_SHOWN
 from support.sanitizing import RUN, Sanitizing
 from support.sealing import keyring
 
@@ -79,7 +80,29 @@ def test_a_stream_is_redacted_as_its_whole_text(lines: list[str], sizes: list[in
     assert _in_pieces(text, sizes) == (REDACTOR.redact(text).text, REDACTOR.redact(text).count)
 
 
-def test_a_line_without_end_is_not_shown() -> None:
+@pytest.mark.usefixtures("small")
+def test_one_line_of_any_length_is_redacted_too() -> None:
+    """R3: JSON without line breaks, as programs write it."""
+    for shift in range(0, 1_600, 97):
+        members = [f'"k{n}":"plain words"' for n in range(400)]
+        members.insert(150, f'"password":"{"swordfish" * 3}","note":"{TOKEN}"')
+        text = "x" * shift + "{" + ",".join(members) + "}"
+        shown, count = _in_pieces(text, [700])
+        assert "swordfish" not in shown and "Zq7x" not in shown and count == 2
+        assert shown.startswith("x" * shift + '{"k0":"plain words",') and shown.endswith('"k399":"plain words"}')
+
+
+@pytest.mark.usefixtures("small")
+def test_a_secret_in_a_long_line_split_by_terminal_sequences_is_redacted() -> None:
+    """R3: a link's address is as long as its writer likes."""
+    for shift in range(0, 3_200, 41):
+        link = "\x1b]8;;" + "a b, " * 100 + "\x07"
+        text = "w " * (shift // 2) + TOKEN[:15] + link + TOKEN[15:] + " w" * 3_000
+        shown, _ = _in_pieces(text, [900])
+        assert "Zq7x" not in shown, shift
+
+
+def test_a_word_without_end_is_not_shown() -> None:
     """R3"""
     stream = StreamRedactor(REDACTOR)
     with pytest.raises(Endless):
@@ -94,7 +117,7 @@ def test_frames_open_in_their_order_only(data: bytes, frames: int) -> None:
     sealed = [sealer.seal(data) for _ in range(frames)] + [sealer.seal(data, last=True)]
     opener = FrameOpener(sealer.key)
     assert [opener.open(frame, last=number == frames) for number, frame in enumerate(sealed)] == [data] * (frames + 1)
-    for wrong in (sealed[1:], [*sealed[:-1], sealed[-1][:-1] + b"x"], sealed[:-1]):
+    for wrong in (sealed[1:], [*sealed[:-1], sealed[-1][:-1] + bytes([sealed[-1][-1] ^ 1])], sealed[:-1]):
         with pytest.raises(UnreadableResult):
             again = FrameOpener(sealer.key)
             for number, frame in enumerate(wrong):
@@ -152,7 +175,8 @@ def _call(call_id: str) -> Call:
     who = Principal(issuer="i", subject="anna", tenant="acme", person="anna")
     return Call(
         call_id=call_id, run_id=RUN, tool_call_id="t-1", principal=who, tool="look", tool_version="", risk=Risk.READ,
-        arguments="{}", args_digest="d", effect_key="", origins=(), intent="", allowed_actions=None, deadline_ms=0, requested_ms=0,
+        arguments="{}", args_digest="d", effect_key="", origins=(), intent="", allowed_actions=None, deadline_ms=0,
+        requested_ms=0,
     )  # fmt: skip
 
 
@@ -196,7 +220,8 @@ async def test_a_small_stream_of_json_is_read_as_json() -> None:
 async def test_a_stream_that_is_not_fit_to_be_shown_says_so() -> None:
     """R3, E3"""
     world, _ = await _answered("x" * 10_000_000)
-    assert (world.completed()[-1].code, world.last().reason) == ("internal", "result_unreadable")
+    assert (world.completed()[-1].code, world.last().reason) == ("ok", "result_not_shown")
+    assert world.last().message == NOT_SHOWN and world.last().content is None and len(world.raw) == 0
     assert not world.results.contents()
 
 

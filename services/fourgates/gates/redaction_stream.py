@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from fourgates.gates.redaction import Redactor
 from fourgates.gates.text import clean
 
@@ -14,8 +16,13 @@ _TRIES = 64
 _LONGEST = 1 << 22
 
 
+_SEPARATORS = re.compile(r"[ ,;]")
+_SEQUENCE = 64
+"""No terminal sequence but a title or link is longer."""
+
+
 class Endless(Exception):
-    """A secret, or a line, that goes on for four million characters: the text is not fit to be shown."""
+    """A secret, or a word, that goes on for four million characters: the text is not fit to be shown."""
 
 
 class StreamRedactor:
@@ -33,11 +40,7 @@ class StreamRedactor:
         """What is certain by now. Raises Endless."""
         self._raw += piece
         out = []
-        while len(self._raw) > BLOCK:
-            # A whole line at a time: no sequence of a terminal reaches over a line's end, and `\\r\\n` stays together.
-            end = self._raw.rfind("\n", 0, BLOCK) + 1 or self._raw.find("\n", BLOCK) + 1
-            if not end:
-                break
+        while len(self._raw) > BLOCK and (end := self._whole_until()):
             self._clean += clean(self._raw[:end])
             self._raw = self._raw[end:]
             if len(self._clean) > BLOCK + HOLD:
@@ -51,8 +54,24 @@ class StreamRedactor:
         rest, self._raw, self._clean = self._clean + clean(self._raw), "", ""
         return self._out(rest)
 
+    def _whole_until(self) -> int:
+        """Where the raw text may be cut: at a line's end, which no terminal sequence crosses; in a line of half a million
+        characters between two words, outside of a sequence. 0: not known yet."""
+        raw = self._raw
+        end = raw.rfind("\n", 0, BLOCK) + 1 or raw.find("\n", BLOCK, 2 * BLOCK) + 1
+        if end or len(raw) < 2 * BLOCK:
+            return end
+        found = [separator.end() for separator in _SEPARATORS.finditer(raw, BLOCK // 2, BLOCK)]
+        end = found[-1] if found else 0
+        escape = raw.rfind("\x1b", 0, end)
+        if escape >= 0 and (end - escape < _SEQUENCE or (raw[escape + 1] in "]PX^_" and "\x07" not in raw[escape:end])):
+            return escape
+        return end
+
     def _redacted(self) -> str:
-        at = self._quiet_break()
+        at = self._quiet_break("\n")
+        if not at and len(self._clean) > 2 * (BLOCK + HOLD):
+            at = self._quiet_break(",") or self._quiet_break(" ")
         if not at:
             return ""
         done, self._clean = self._clean[:at], self._clean[at:]
@@ -63,13 +82,13 @@ class StreamRedactor:
         self.count += shown.count
         return shown.text
 
-    def _quiet_break(self) -> int:
-        """The end of a line where a cut changes nothing that is found; 0 where there is none yet."""
+    def _quiet_break(self, mark: str) -> int:
+        """The place after such a mark where a cut changes nothing that is found; 0 where there is none yet."""
         text = self._clean
         finds = self._redactor.finds(text)
         at = len(text) - HOLD
         for _ in range(_TRIES):
-            at = text.rfind("\n", 0, at) + 1
+            at = text.rfind(mark, 0, at) + 1
             if not at:
                 return 0
             crossing = next((find for find in finds if find[0] < at < find[1]), None)
@@ -84,7 +103,8 @@ class StreamRedactor:
     def _changes_nothing(self, at: int) -> bool:
         """Whether what is found round `at` is what is found before and after it."""
         text = self._clean
-        start, end = text.rfind("\n", 0, max(0, at - _AROUND)) + 1, text.find("\n", at + _AROUND) + 1 or len(text)
+        start = max(text.rfind("\n", 0, max(0, at - _AROUND)) + 1, at - 2 * _AROUND, 0)
+        end = min(text.find("\n", at + _AROUND) + 1 or len(text), at + 2 * _AROUND)
         before, after = self._redactor.finds(text[start:at]), self._redactor.finds(text[at:end])
         moved = [(a + at - start, b + at - start, kind) for a, b, kind in after]
         return self._redactor.finds(text[start:end]) == [*before, *moved]

@@ -17,6 +17,7 @@ from fourgates.contract.topology import CALLS_LEDGER
 from fourgates.gates.answers import Told, What, answer_of
 from fourgates.gates.controls import run_subject
 from fourgates.gates.ledger import LedgerFold
+from fourgates.gates.redaction_stream import Endless
 from fourgates.gates.result_stream import is_stream
 from fourgates.sanitizer.contents import Contents, Shown
 from fourgates.sanitizer.first_answers import FirstAnswers
@@ -24,6 +25,7 @@ from fourgates.sanitizer.raw_results import RawResults
 from fourgates.sanitizer.upkeep import Upkeep
 
 UNREADABLE = "The call took effect, but what it returned could not be read."
+NOT_SHOWN = "The call succeeded, but what it returned is not fit to be shown."
 _NOTHING = Shown()
 _LOOKS_FOR_THE_FIRST = 8
 """With the pauses of an intake between them some seconds."""
@@ -142,6 +144,8 @@ class SanitizerStage(BaseStage):
             if known is None:
                 raise
             return self._repeated(envelope, known)
+        except Endless:
+            return self._plain(envelope, dataclasses.replace(told, reason="result_not_shown", sentence=NOT_SHOWN))
         return self._plain(envelope, told, shown)
 
     async def _shown(self, box: ResultBox, call_id: str, about: CallRef) -> Shown:
