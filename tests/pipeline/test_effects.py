@@ -38,8 +38,8 @@ class Gone:
         self._world, self._call, self._claim = world, call, ids.random_id()
         self.fence = -1
 
-    async def claims(self) -> None:
-        claimed = await self._say(LedgerKind.CLAIMED, call=self._call, lease_ms=LONG_MS)
+    async def claims(self, lease_ms: int = LONG_MS) -> None:
+        claimed = await self._say(LedgerKind.CLAIMED, call=self._call, verdicts=(), lease_ms=lease_ms)
         self.fence = claimed.offset
         await self.claims_effect()
 
@@ -140,3 +140,39 @@ async def test_nobody_else_gets_anothers_answer(world: StoryWorld) -> None:
     assert (await world.run("anna").call("post", json.dumps({"text": text}), tool_call_id="1")).code is Code.OK
     other = await world.run("ben").call("post", json.dumps({"text": text}), tool_call_id="1")
     assert (other.code, other.content) == (Code.DUPLICATE_EFFECT, None)
+
+
+async def test_a_doubt_outlives_its_executor(world: StoryWorld) -> None:
+    """E5, E6: who takes over fetches the open claim, goes on finding out, takes people's word; asked later, it is told."""
+    order, text, run = fresh_order(), fresh_order(), world.run()
+    doubt = await run.call("post", json.dumps({"text": text, "mode": "lose"}), tool_call_id="1", wait=5)
+    assert doubt.code is Code.IN_DOUBT
+    await world.kill("executor")
+    # What goes on needs the call itself: its probe, which bars the key, by the version it ran with.
+    shipped = await run.call("ship", json.dumps({"order": order, "mode": "vanish"}), tool_call_id="2", wait=60)
+    assert shipped.code is Code.TOOL_FAILED
+    [hold] = await eventually(lambda: holds_of(world, doubt.call_id))
+    await decide(world, hold["hold_id"], "committed")
+    final = await run.wait(doubt.call_id)
+    assert (final.code, final.final) == (Code.OK, True)
+    again = await run.call("post", json.dumps({"text": text, "mode": "lose"}), tool_call_id="1")
+    assert again.to_json() == final.to_json()
+    assert sum(1 for _, _, what in world.downstream.effects("post") if what == text) == 1
+
+
+async def test_an_open_claim_of_a_gone_executor_is_found_out_about(memory_world: MemoryWorld) -> None:
+    """E5, E6: its lease begins anew with who takes over, from an entry that was first read only as far as the fold looks."""
+    world, order = memory_world, fresh_order()
+    call = await claimed_call(world, order)
+    gone = Gone(world, call)
+    await world.pipeline.crash_stage("executor")
+    await gone.claims(lease_ms=200)
+    await world.pipeline.start_stage("executor")
+
+    async def settled() -> list[LedgerEntry]:
+        mine = [e.record for e in await world.records(CALLS_LEDGER) if e.record.call_id == call.call_id]
+        return [entry for entry in mine if entry.kind in (LedgerKind.FINISHED, LedgerKind.RESOLVED)]
+
+    [last] = await eventually(settled)  # nothing had been sent: the key is honoured, so it is sent now
+    assert last.outcome == "committed"
+    assert [key for _, key, what in world.downstream.effects("pay") if key == call.call_id] == [call.call_id]
