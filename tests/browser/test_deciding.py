@@ -41,6 +41,8 @@ async def test_call_is_found_read_and_approved(world: Waiting, worker: MemoryWor
     for words in ("order A-1001", "100.00 EUR", "It cannot be undone.", '{"amount":100,"order_id":"A-1001"}', "anna"):
         assert words in await page.text(), words
     await page.screenshot("detail")
+    below = await page.script("return document.querySelector('pre.exact').getBoundingClientRect().bottom - innerHeight")
+    assert below <= 0, "what happens, to what, who, why and the exact arguments stand in one screen"
     assert world.approvals(ApprovalKind.DECIDED) == []
     await page.click(APPROVE)
     await page.shows("It was approved by ben.")

@@ -113,6 +113,7 @@ CHANGED: list[tuple[str, Callable[[dict[str, Any]], dict[str, Any]], str]] = [
     ("expired", lambda c: c | {"exp": c["iat"] - 60}, "token_expired"),
     ("no time of sign-in", lambda c: {k: v for k, v in c.items() if k != "auth_time"}, "missing_claim_auth_time"),
     ("signed in long ago", lambda c: c | {"auth_time": c["iat"] - 1_000}, "Sign in there anew"),
+    ("signs in tomorrow", lambda c: c | {"auth_time": c["iat"] + 1_000}, "Sign in there anew"),
     ("an agent in it", lambda c: c | {"act": {"sub": "support-bot"}}, "not an agent"),
     ("a service", lambda c: c | {"service": True}, "not an agent"),
     ("no tenant", lambda c: {k: v for k, v in c.items() if k != "tenant"}, "missing_claim_tenant"),

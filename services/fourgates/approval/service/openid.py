@@ -127,7 +127,7 @@ class CodeFlow:
         if proven.signed_in_ms is None:
             return "missing_claim_auth_time"
         age_ms = self._clock.now_ms() - proven.signed_in_ms
-        return "" if age_ms <= self._recent_s * 1_000 + CLOCK_SKEW_MS else "not_recent"
+        return "" if -CLOCK_SKEW_MS <= age_ms <= self._recent_s * 1_000 + CLOCK_SKEW_MS else "not_recent"
 
 
 def challenge_of(verifier: str) -> str:

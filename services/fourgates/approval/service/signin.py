@@ -113,8 +113,10 @@ class Doorkeeper:
         """Whether this sign-in is new enough to decide with. One of an unknown time is not."""
         if self._recent_ms is None:
             return True
-        at_ms = signed_in.at_ms
-        return at_ms is not None and self._clock.now_ms() - at_ms <= self._recent_ms + CLOCK_SKEW_MS
+        if signed_in.at_ms is None:
+            return False
+        age_ms = self._clock.now_ms() - signed_in.at_ms
+        return -CLOCK_SKEW_MS <= age_ms <= self._recent_ms + CLOCK_SKEW_MS
 
     def _person(self, proven: ProvenToken) -> SignedIn | Refusal:
         who = proven.at(self._clock.now_ms())

@@ -23,6 +23,7 @@ from .signin import Doorkeeper, Session
 SESSION_COOKIE, SIGNIN_COOKIE, OPENID_COOKIE = "fourgates_session", "fourgates_signin", "fourgates_openid"
 STALE_FORM = "This form is too old or not ours. Try again."
 _OWN_PAGES = re.compile(r"/(?:holds/[0-9A-Za-z-]{1,80}|history)?")
+_BINDING_CHARS = len(secrets.token_urlsafe(32))
 _AWAY = "The issuer does not answer; try again in a moment."
 _WHY = {
     "not_a_person": "Only a person can decide, not an agent or a service.",
@@ -108,7 +109,8 @@ class SigninPages:
         goal = own_page(request.query_params.get("next", "/"))
         if self._flow is None:
             return self._form(goal, "There is no OpenID provider to sign in at.", 404)
-        binding = request.cookies.get(self._name(OPENID_COOKIE)) or secrets.token_urlsafe(32)
+        known = request.cookies.get(self._name(OPENID_COOKIE), "")
+        binding = known if len(known) == _BINDING_CHARS else secrets.token_urlsafe(32)
         try:
             address = await self._flow.begin(binding, self._callback(request), goal)
         except Transient:
