@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from datetime import timedelta
 
 import pytest
@@ -158,11 +157,44 @@ def test_no_window_takes_more_than_the_bucket_and_what_flows_in(calls: int, per:
             assert last - first + 1 <= size + (taken[last] - since) * per_second + 1e-3
 
 
-def test_a_share_never_leaves_a_tool_without_a_place() -> None:
+async def test_a_share_never_leaves_a_tool_without_a_place() -> None:
     """E11: twelve processes share at_once=4: each runs one at least."""
     made = rooms()
     made.share(1 / 12)
-    assert not made.room(dataclasses.replace(tool(), at_once=4), "acme").locked()
+    async with made.place(tool(at_once=4), "acme", asyncio.get_running_loop().time() + 5) as no:
+        assert no is None
+
+
+async def test_who_has_a_claim_to_settle_waits_for_a_place_like_the_others() -> None:
+    """E11, E6: a thousand doubts of a tool that came back do not fall upon it at once."""
+    made = rooms()
+    crowd, slow = Crowd(made), tool(at_once=1)
+    holder = asyncio.create_task(crowd.enter(slow, 0))
+    await turns()
+
+    async def settle() -> None:
+        async with made.room(slow, "acme"):
+            crowd.order.append(1)
+
+    settling = asyncio.create_task(settle())
+    await turns()
+    assert crowd.order == [0]
+    crowd.go.set()
+    await asyncio.gather(holder, settling)
+    assert crowd.order == [0, 1]
+
+
+async def test_nothing_is_kept_of_tenants_that_are_gone() -> None:
+    """E11: neither places, nor buckets that have filled up again."""
+    clock = ManualClock()
+    made, limited = Rooms(clock, ExecutorSettings()), tool(rate=Rate(1, timedelta(seconds=10)))
+    for number in range(10_001):
+        async with made.place(limited, f"tenant-{number}", 60.0) as no:
+            assert no is None
+    assert (len(made._rooms), len(made._there), len(made._buckets)) == (0, 0, 10_001)
+    await clock.advance(11)
+    async with made.place(limited, "another", 60.0):
+        assert len(made._buckets) == 1
 
 
 @pytest.mark.parametrize("seconds", [0, -1])

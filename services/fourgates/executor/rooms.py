@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 from fourgates.catalog import Tool
 from fourgates.contract.codes import CODES, Code
@@ -20,6 +20,8 @@ from fourgates.gates.limits import TokenBucket
 from fourgates.gates.refusal import Refusal
 
 _LONGEST_HINT_S = 60
+_MANY_BUCKETS = 10_000
+"""From so many on those are dropped that are full, as a new one is."""
 
 
 class Rooms:
@@ -29,21 +31,21 @@ class Rooms:
         self._clock, self._settings, self._share = clock, settings, 1.0
         self._rooms: dict[tuple[str, str], asyncio.Semaphore] = {}
         self._buckets: dict[tuple[str, str], TokenBucket] = {}
+        self._there: Counter[tuple[str, str]] = Counter()
         self._held: Counter[str] = Counter()
 
     def share(self, part: float) -> None:
         """We own so much of all partitions. Call it while nothing is under way."""
         if part != self._share:
             self._share = part
-            self._rooms.clear()
             self._buckets.clear()
 
-    def room(self, tool: Tool, tenant: str) -> asyncio.Semaphore:
-        """The places of one tool and tenant, given away in the order of asking."""
-        key = (tool.name, tenant)
-        if key not in self._rooms:
-            self._rooms[key] = asyncio.Semaphore(max(1, math.floor(tool.at_once * self._share)))
-        return self._rooms[key]
+    @asynccontextmanager
+    async def room(self, tool: Tool, tenant: str) -> AsyncIterator[None]:
+        """A place while the block runs, however long it takes to get one: for who already has a claim to settle."""
+        with self._seats(tool, tenant) as seats:
+            async with seats:
+                yield
 
     @asynccontextmanager
     async def place(self, tool: Tool, tenant: str, ends: float) -> AsyncIterator[Refusal | None]:
@@ -52,20 +54,37 @@ class Rooms:
             yield no or _busy(tool)
             return
         self._held[tool.name] += 1
-        room, entered = self.room(tool, tenant), False
+        entered = False
+        with self._seats(tool, tenant) as seats:
+            try:
+                entered = await self._entered(seats, ends)
+                yield None if entered else _busy(tool)
+            finally:
+                self._held[tool.name] -= 1
+                if entered:
+                    seats.release()
+
+    @contextmanager
+    def _seats(self, tool: Tool, tenant: str) -> Iterator[asyncio.Semaphore]:
+        """The places of one tool and tenant, given away in the order of asking; kept only while somebody is there."""
+        key = (tool.name, tenant)
+        if key not in self._rooms:
+            self._rooms[key] = asyncio.Semaphore(max(1, math.floor(tool.at_once * self._share)))
+        self._there[key] += 1
         try:
-            entered = await self._entered(room, ends)
-            yield None if entered else _busy(tool)
+            yield self._rooms[key]
         finally:
-            self._held[tool.name] -= 1
-            if entered:
-                room.release()
+            self._there[key] -= 1
+            if not self._there[key]:
+                del self._there[key], self._rooms[key]
 
     def _too_often(self, tool: Tool, tenant: str) -> Refusal | None:
         if tool.rate is None:
             return None
         key, now = (tool.name, tenant), self._clock.monotonic()
         if key not in self._buckets:
+            if len(self._buckets) >= _MANY_BUCKETS:
+                self._buckets = {key: bucket for key, bucket in self._buckets.items() if not bucket.full(now)}
             self._buckets[key] = TokenBucket(tool.rate, self._share, now)
         wait = self._buckets[key].take(now)
         return _limited("rate", wait) if wait else None

@@ -21,3 +21,7 @@ class TokenBucket:
             return (1.0 - self._tokens) / self._per_second
         self._tokens -= 1.0
         return 0.0
+
+    def full(self, now: float) -> bool:
+        """Whether it is as good as new."""
+        return self._tokens + max(0.0, now - self._at) * self._per_second >= self._size
