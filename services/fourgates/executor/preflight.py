@@ -97,7 +97,9 @@ class Preflight:
         facts = await self._facts[tool.name, tool.version].gather(landed, call.principal)
         if isinstance(facts, Refusal):
             return facts
-        refusal = self._rules[tool.name, tool.version].judge(arguments, call.principal, facts, call.origins, call.intent, self._clock.now_ms())
+        refusal = self._rules[tool.name, tool.version].judge(
+            arguments, call.principal, facts, call.origins, call.intent, self._clock.now_ms()
+        )
         return refusal or Ready(landed, facts)
 
     def policy(self, cleared: CallCleared, ready: Ready) -> Refusal | None:
