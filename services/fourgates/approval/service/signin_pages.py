@@ -23,7 +23,7 @@ from .signin import Doorkeeper, Session
 SESSION_COOKIE, SIGNIN_COOKIE, OPENID_COOKIE = "fourgates_session", "fourgates_signin", "fourgates_openid"
 STALE_FORM = "This form is too old or not ours. Try again."
 _OWN_PAGES = re.compile(r"/(?:holds/[0-9A-Za-z-]{1,80}|history)?")
-_BINDING_CHARS = len(secrets.token_urlsafe(32))
+_BINDING_CHARS = 43
 _AWAY = "The issuer does not answer; try again in a moment."
 _WHY = {
     "not_a_person": "Only a person can decide, not an agent or a service.",
