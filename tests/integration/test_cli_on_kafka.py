@@ -25,10 +25,11 @@ from fourgates.runtime.local_broker import LocalBroker
 from fourgates.runtime.metrics import Metrics
 from support.cli import environment, invoke, run
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 READY_SECONDS, END_SECONDS = 150.0, 60.0
 PROCESSES = ("provider", "validator", "authorizer", "waiter", "executor", "sanitizer", "audit", "approver")
 LARGE_REFUND = '{"order_id": "A-1002", "amount_cents": 48900, "reason": "damaged"}'
+TENANT = "harbour"
 ORDER = ("call", "get_order", '{"order_id": "A-1001"}', "--as", "anna", "--json")
 
 
@@ -153,7 +154,16 @@ def test_up_serves_calls_restarts_what_falls_and_ends_without_a_rest(up: Up) -> 
     up.until(lambda: up.succeeded() == {"get_order": 2, "refund_order": 1}, END_SECONDS)
     explained = up.run("explain", call_id[:12]).stdout
     assert "Ben Okoro approved what they were shown" in explained
-    up.run("audit", "check", "--younger-than", "0")
+    assert "records of the log compared" in up.run("audit", "check", "--younger-than", "0").stdout
+    run_id = json.loads(up.run("explain", call_id, "--json").stdout)["run_id"]
+    assert "would differ" in up.run("rejudge", run_id).stdout
+    up.run("report", "all", "--html", "page.html")
+    assert "refund_order" in (up.folder / "page.html").read_text()
+
+    erased = up.run("erase", "--tenant", TENANT, "--subject", "anna", "--yes").stdout
+    assert "the log still has" in erased
+    assert "[erased]" in up.run("explain", call_id).stdout
+    assert "of them erased, as sealed erasures say" in up.run("audit", "check", "--younger-than", "0").stdout
 
     pids = up.pids()
     up.process.send_signal(signal.SIGTERM)
