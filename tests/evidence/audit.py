@@ -42,7 +42,8 @@ from support.stories import Tape, a_denied_write, a_misspelt_call, a_read, a_wai
 
 FETCH = 5_000
 """As many records as the Kafka client hands out at once."""
-MIX = (a_read,) * 12 + (a_waived_write,) * 6 + (a_misspelt_call, an_approved_write)
+MIX = ((a_read,) * 12 + (a_waived_write,) * 7 + (a_misspelt_call,)) * 10 + (an_approved_write,)
+"""People decide about one call in two hundred: nobody would keep up with more of thousands a second."""
 VIEWS = (
     "success", "success_by_tool", "refusals_by_code", "failures_by_attribution", "latency_by_tool", "approval_times",
     "retry_counts", "doubt_counts",

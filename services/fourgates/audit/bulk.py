@@ -12,6 +12,7 @@ import json
 import struct
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -58,6 +59,11 @@ class Bulk:
     left: list[Received] = field(default_factory=list)
     """For the row maker."""
 
+    def add(self, more: Bulk) -> None:
+        self.native += more.native
+        self.rows += more.rows
+        self.left += more.left
+
 
 class BulkRows:
     """Prepares batches: a small one record by record, a large one in bulk and what is left of it record by record."""
@@ -82,34 +88,48 @@ class BulkMaker:
         self._topics = {topic: _Topic(topic, mapped, like.made_by) for topic, mapped in MAPPED.items()}
 
     def make(self, received: Sequence[Received]) -> Bulk:
-        """The rows of what is plainly in order, and the rest. Nothing that a record holds makes this raise."""
-        bulk = Bulk()
+        """The rows of what is plainly in order, and the rest. Nothing that a record holds makes this raise.
+
+        One call at a time. While the engine maps one topic the seals of the next are checked.
+        """
         by_topic: dict[str, list[Received]] = defaultdict(list)
-        data: dict[str, list[bytes]] = defaultdict(list)
         for one in received:
-            topic = one.position.topic
-            if topic not in self._topics or not (datum := self._datum(one, len(by_topic[topic]))):
-                bulk.left.append(one)
-                continue
-            by_topic[topic].append(one)
-            data[topic].append(datum)
-        for topic, ones in by_topic.items():
-            if ones:
-                self._map(self._topics[topic], ones, data[topic], bulk)
+            by_topic[one.position.topic].append(one)
+        bulk = Bulk()
+        with ThreadPoolExecutor(max_workers=1) as engine:
+            mapping = []
+            for name, ones in by_topic.items():
+                topic = self._topics.get(name)
+                proved, data = self._proved(ones, bulk) if topic is not None else ([], [])
+                if topic is None:
+                    bulk.left += ones
+                elif proved:
+                    mapping.append(engine.submit(self._map, topic, proved, data))
+            for done in mapping:
+                bulk.add(done.result())
         return bulk
 
-    def _map(self, topic: _Topic, ones: list[Received], data: list[bytes], bulk: Bulk) -> None:
+    def _proved(self, ones: Sequence[Received], bulk: Bulk) -> tuple[list[Received], list[bytes]]:
+        """Those whose seals fit, and their data; the others are left."""
+        proved: list[Received] = []
+        data: list[bytes] = []
+        for one in ones:
+            if datum := self._datum(one, len(proved)):
+                proved.append(one)
+                data.append(datum)
+            else:
+                bulk.left.append(one)
+        return proved, data
+
+    def _map(self, topic: _Topic, ones: list[Received], data: list[bytes]) -> Bulk:
         try:
             with in_memory(topic.head, data) as path, in_memory(_KEY_HEAD, [long(len(self._key)) + self._key]) as key:
                 left = self._unsure(topic, path)
                 native = self._run(topic.rows(path, key, left), "Native")
         except EngineError as fault:  # a stage that seals what is no record: the row maker tells which one
             _log.error("a batch of records could not be read", topic=ones[0].position.topic, fault=str(fault))
-            bulk.left += ones
-            return
-        bulk.native.append(native)
-        bulk.rows += len(ones) - len(left)
-        bulk.left += [ones[number] for number in left]
+            return Bulk(left=ones)
+        return Bulk([native], len(ones) - len(left), [ones[number] for number in left])
 
     def _unsure(self, topic: _Topic, path: str) -> list[int]:
         """The numbers of those that are left to the row maker."""

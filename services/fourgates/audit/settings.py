@@ -43,8 +43,8 @@ class SinkSettings(BaseModel):
 
     rows: int = Field(default=50_000, gt=0)
     bytes: int = Field(default=32 << 20, gt=0)
-    """A batch is inserted at so many rows or bytes of records. Two are held in memory: one that is being inserted, one that is
-    being read."""
+    """A batch is inserted at so many rows or bytes of records. Three are held in memory: one that is being inserted, one that
+    is being prepared, one that is being read."""
     age: float = Field(default=0.1, ge=0)
     """Seconds after which the oldest record of a batch is inserted, however small the batch, unless the one before still is."""
     bulk: int = Field(default=2_000, gt=0)

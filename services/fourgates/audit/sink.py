@@ -78,6 +78,7 @@ class AuditSink:
         self._told: dict[Place, float] = {}
         self._moved: set[Place] = set()
         """Places in the store further than was told."""
+        self._preparing = asyncio.Lock()
         self.inserted = 0
         """Rows put into the store so far, for metrics."""
         self.failing = False
@@ -87,16 +88,18 @@ class AuditSink:
         """Until the reading ends (`batches.close()`): what was read before that is inserted and committed."""
         reading = _Reading(batches)
         beating = asyncio.create_task(self._heartbeats(batches))
+        before: asyncio.Task[None] | None = None
         storing: asyncio.Task[None] | None = None
         try:
             while (batch := await self._collect(reading, storing)).received:
-                if storing is not None:
-                    await storing
-                storing = asyncio.create_task(self._store_batch(batch, batches))
-            if storing is not None:
-                await storing
+                if before is not None:
+                    await before
+                before, storing = storing, asyncio.create_task(self._store_batch(batch, batches, storing))
+            for task in (before, storing):
+                if task is not None:
+                    await task
         finally:
-            tasks = [task for task in (beating, storing) if task is not None]
+            tasks = [task for task in (beating, before, storing) if task is not None]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -121,8 +124,12 @@ class AuditSink:
                 break
         return batch
 
-    async def _store_batch(self, batch: _Batch, batches: Batches) -> None:
-        prepared = await asyncio.to_thread(self._rows.prepare, batch.received)
+    async def _store_batch(self, batch: _Batch, batches: Batches, before: asyncio.Task[None] | None) -> None:
+        """Prepared while the batch before is being inserted; inserted and committed only once that one was."""
+        async with self._preparing:
+            prepared = await asyncio.to_thread(self._rows.prepare, batch.received)
+        if before is not None:
+            await before
         await self._retried(lambda: self._insert(prepared))
         self.inserted += len(batch.received)
         await asyncio.gather(*(self._published(dead) for dead in self._dead(prepared)))

@@ -100,7 +100,12 @@ def writer_of(key_id: str) -> str:
 
 def record_bytes(topic: str, value: bytes, mac_bytes: int) -> bytes:
     """What a record's seal is made over: the domain tag, the topic and all bytes before the mac."""
-    return length_prefixed((_RECORD_TAG, topic, value[:-mac_bytes]))
+    return _record_head(topic) + (len(value) - mac_bytes).to_bytes(4) + value[:-mac_bytes]
+
+
+@lru_cache(maxsize=64)
+def _record_head(topic: str) -> bytes:
+    return length_prefixed((_RECORD_TAG, topic))
 
 
 class RecordWriter:
