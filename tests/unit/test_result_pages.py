@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from fourgates.catalog import Catalog, OutputLimit, ToolContext, ToolError
 from fourgates.contract.errors import ConfigurationError
+from fourgates.contract.events import LedgerKind
 from fourgates.contract.parts import Principal
 from fourgates.contract.ports import BlobOwner
 from fourgates.gates.redaction import Redactor
@@ -20,6 +21,7 @@ from fourgates.gates.text import clean
 from fourgates.runtime.blobs import MemoryBlobStore
 from fourgates.tools.results import PageAsked, add_result_reader, bind_results
 from support.sanitizing import Sanitizing
+from unit.test_result_stream import _streamed_box
 
 _TEXTS = st.text(max_size=300).map(clean) | st.text(alphabet="ab\n é日e\u0301🇩🇪👍🏽한ก็", max_size=500).map(clean)
 
@@ -119,6 +121,18 @@ async def test_a_tenant_over_its_quota_gets_head_and_tail_without_the_rest() -> 
     await world.run_read("x" * 5_000)
     told = world.last_json()
     assert told["truncated"] and told["content_ref"] is None and "stored as" not in told["content"]
+    await world.crash()
+
+
+async def test_a_stream_over_the_quota_is_shown_without_its_rest() -> None:
+    """R1, R2"""
+    world = Sanitizing()
+    world.results = MemoryBlobStore(quota=100)
+    await world.start(whole_bytes=100)
+    box = await _streamed_box(world.raw, "a line\n" * 5_000)
+    await world.say(LedgerKind.FINISHED, "c", "look", outcome="committed", result=box)
+    told = world.last_json()
+    assert told["code"] == "ok" and told["truncated"] and told["content_ref"] is None and "of 35000 bytes" in told["content"]
     await world.crash()
 
 

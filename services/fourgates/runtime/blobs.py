@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import re
 import tempfile
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -17,11 +16,9 @@ from typing import IO
 
 from fourgates.contract.errors import OverQuota
 from fourgates.contract.ports import BlobInfo, BlobOwner
-from fourgates.runtime.blob_objects import FolderObjects, Found, MemoryObjects, Objects
+from fourgates.runtime.blob_names import OWNERS, REF, by_blob, folder_of, key_of, mark_of, marks_of, of_subject, ref_of
+from fourgates.runtime.blob_objects import FolderObjects, MemoryObjects, Objects
 
-_REF = re.compile(r"[0-9a-f]{64}")
-_UNSAFE = re.compile(r"[^a-z0-9]+")
-_OWNERS = ".owners/"
 _COUNTED_FOR_S = 60.0
 """A tenant's usage is counted anew after so long: other processes write too."""
 _IN_MEMORY = 1 << 20
@@ -39,7 +36,7 @@ class Blobs:
 
     async def put(self, tenant: str, data: bytes, owner: BlobOwner | None = None) -> str:
         """See BlobStore."""
-        return await self._store(tenant, _ref_of(data), len(data), bytes(data), owner)
+        return await self._store(tenant, ref_of(data), len(data), bytes(data), owner)
 
     async def put_stream(self, tenant: str, chunks: AsyncIterator[bytes], owner: BlobOwner | None = None) -> str:
         """See BlobStore."""
@@ -54,8 +51,8 @@ class Blobs:
 
     async def get(self, tenant: str, ref: str) -> bytes:
         """See BlobStore."""
-        data = await self._objects.get(_key(tenant, ref))
-        if _ref_of(data) != ref:
+        data = await self._objects.get(key_of(tenant, ref))
+        if ref_of(data) != ref:
             raise KeyError(ref)
         return data
 
@@ -63,37 +60,36 @@ class Blobs:
         """See BlobStore."""
         about = await self.info(tenant, ref)
         size = max(0, min(size, about.size - start))
-        return await self._objects.get(_key(tenant, ref), start, size) if size else b""
+        return await self._objects.get(key_of(tenant, ref), start, size) if size else b""
 
     async def info(self, tenant: str, ref: str) -> BlobInfo:
         """See BlobStore."""
-        found = await self._objects.head(_key(tenant, ref))
+        found = await self._objects.head(key_of(tenant, ref))
         if found is None:
             raise KeyError(ref)
         return BlobInfo(found.size, found.stored_ms)
 
     async def owned(self, tenant: str, ref: str, owner: BlobOwner) -> bool:
         """See BlobStore."""
-        if not _REF.fullmatch(ref):
+        if not REF.fullmatch(ref):
             return False
         if owner.run_id:
-            return await self._objects.head(_mark(tenant, ref, owner)) is not None
-        return bool(_of_subject(await self._objects.list(_marks(tenant, ref)), owner.subject))
+            return await self._objects.head(mark_of(tenant, ref, owner)) is not None
+        return bool(of_subject(await self._objects.list(marks_of(tenant, ref)), owner.subject))
 
     async def delete(self, tenant: str, ref: str) -> None:
         """See BlobStore."""
-        if not _REF.fullmatch(ref):
+        if not REF.fullmatch(ref):
             return
-        await self._objects.delete(_key(tenant, ref))
-        for mark in await self._objects.list(_marks(tenant, ref)):
+        await self._objects.delete(key_of(tenant, ref))
+        for mark in await self._objects.list(marks_of(tenant, ref)):
             await self._objects.delete(mark.key)
 
     async def erase(self, tenant: str, subject: str) -> int:
         """See BlobStore."""
-        by_blob = _by_blob(await self._objects.list(f"{_folder(tenant)}/"))
         removed = 0
-        for key, (_, marks) in by_blob.items():
-            own = _of_subject(marks, subject)
+        for key, (_, marks) in by_blob(await self._objects.list(f"{folder_of(tenant)}/")).items():
+            own = of_subject(marks, subject)
             for mark in own:
                 await self._objects.delete(mark.key)
             if own and len(own) == len(marks):
@@ -104,7 +100,7 @@ class Blobs:
     async def expire(self, before_ms: int) -> int:
         """See BlobStore."""
         removed = 0
-        for key, (blob, marks) in _by_blob(await self._objects.list("")).items():
+        for key, (blob, marks) in by_blob(await self._objects.list("")).items():
             newest = max(found.stored_ms for found in (blob, *marks) if found is not None)
             if newest < before_ms:
                 await self._objects.delete(key)
@@ -114,12 +110,12 @@ class Blobs:
         return removed
 
     async def _store(self, tenant: str, ref: str, size: int, content: bytes | IO[bytes], owner: BlobOwner | None) -> str:
-        key = _key(tenant, ref)
+        key = key_of(tenant, ref)
         if self._quota and await self._used(tenant) + size > self._quota and await self._objects.head(key) is None:
             raise OverQuota(f"{self._quota} bytes a tenant")
         if owner is not None:
             # Before the bytes: an erasure that runs meanwhile must see that they have another owner.
-            await self._objects.put(_mark(tenant, ref, owner), b"")
+            await self._objects.put(mark_of(tenant, ref, owner), b"")
         if isinstance(content, bytes) and await self._is_there(key, content):
             return ref
         await self._objects.put(key, content)
@@ -140,13 +136,13 @@ class Blobs:
         except KeyError:
             return
         await self._objects.delete(key)
-        if await self._objects.list(f"{key}{_OWNERS}"):
+        if await self._objects.list(f"{key}{OWNERS}"):
             await self._objects.put(key, data)
 
     async def _used(self, tenant: str) -> int:
         counted = self._usage.get(tenant)
         if counted is None or time.monotonic() - counted[1] > _COUNTED_FOR_S:
-            size = sum(found.size for found in await self._objects.list(f"{_folder(tenant)}/"))
+            size = sum(found.size for found in await self._objects.list(f"{folder_of(tenant)}/"))
             counted = self._usage[tenant] = size, time.monotonic()
         return counted[0]
 
@@ -170,7 +166,7 @@ class MemoryBlobStore(Blobs):
 
     def contents(self) -> list[bytes]:
         """All stored bytes, for tests."""
-        return [data for key, (data, _) in self._memory.held.items() if _OWNERS not in key]
+        return [data for key, (data, _) in self._memory.held.items() if OWNERS not in key]
 
     def __len__(self) -> int:
         return len(self.contents())
@@ -181,47 +177,3 @@ def s3_blob_store(url: str, access: Mapping[str, str], quota: int = 0) -> Blobs:
     from fourgates.runtime.s3 import S3Objects
 
     return Blobs(S3Objects.open(url, **access), quota)
-
-
-def _by_blob(listed: list[Found]) -> dict[str, tuple[Found | None, list[Found]]]:
-    """Key of the bytes -> them, and their owners' marks."""
-    by_blob: dict[str, tuple[Found | None, list[Found]]] = {}
-    for found in listed:
-        key, owner, _ = found.key.partition(_OWNERS)
-        blob, marks = by_blob.get(key, (None, []))
-        by_blob[key] = (blob, [*marks, found]) if owner else (found, marks)
-    return by_blob
-
-
-def _ref_of(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
-def _folder(tenant: str) -> str:
-    if not tenant:
-        raise ValueError("a blob belongs to a tenant")
-    # The digest makes the name safe and one tenant's own, also where names ignore case; the words are for people.
-    words = _UNSAFE.sub("-", tenant.lower())[:32].strip("-")
-    return f"{words}-{_ref_of(tenant.encode())[:32]}"
-
-
-def _key(tenant: str, ref: str) -> str:
-    if not _REF.fullmatch(ref):
-        raise KeyError(ref)
-    return f"{_folder(tenant)}/{ref}"
-
-
-def _short(name: str) -> str:
-    return _ref_of(name.encode())[:32]
-
-
-def _marks(tenant: str, ref: str) -> str:
-    return f"{_key(tenant, ref)}{_OWNERS}"
-
-
-def _mark(tenant: str, ref: str, owner: BlobOwner) -> str:
-    return f"{_marks(tenant, ref)}{_short(owner.subject)}.{_short(owner.run_id)}"
-
-
-def _of_subject(marks: list[Found], subject: str) -> list[Found]:
-    return [mark for mark in marks if f"{_OWNERS}{_short(subject)}." in mark.key]

@@ -11,6 +11,7 @@ from fourgates.gates.redaction_proof import prove
 from fourgates.sanitizer.contents import Contents
 from fourgates.sanitizer.first_answers import FirstAnswers
 from fourgates.sanitizer.raw_results import RawResults
+from fourgates.sanitizer.results import Results
 from fourgates.sanitizer.settings import SanitizerSettings
 from fourgates.sanitizer.stage import SanitizerStage
 from fourgates.sanitizer.upkeep import Upkeep
@@ -32,6 +33,6 @@ def build(
     """The stage. Raises ConfigurationError where the redaction does not prove itself."""
     prove()
     settings = settings or SanitizerSettings()
-    contents = Contents(catalog, result_blobs, placeholder_key, settings)
+    results = Results(RawResults(result_keys, raw_blobs), Contents(catalog, result_blobs, placeholder_key, settings))
     upkeep = Upkeep(raw_blobs, result_blobs, clock, timedelta(hours=settings.keep_hours))
-    return SanitizerStage(FirstAnswers(log, clock), RawResults(result_keys, raw_blobs), contents, upkeep, publisher, producer)
+    return SanitizerStage(FirstAnswers(log, clock), results, upkeep, publisher, producer)

@@ -66,8 +66,15 @@ class _Whole:
     fields: Mapping[str, Any]
     redactions: int
     signals: tuple[str, ...]
-    items: Any = None
+    value: Any = None
     """The redacted JSON value; None of text."""
+
+    @property
+    def items(self) -> Any:
+        """What may have lists: the value, or the JSON that a text is."""
+        if self.value is not None or (parsed := container(self.text)) is None:
+            return self.value
+        return parsed.value
 
 
 class Contents:
@@ -90,13 +97,10 @@ class Contents:
             whole = self._whole(value, redactor, lift)
         data, limit = whole.text.encode(), self._limit(tool)
         of_all = Shown(whole.text, None, False, whole.fields, len(data), whole.redactions, whole.signals)
-        too_many = limit.items is not None and whole.items is not None and bounded_items(whole.items, limit.items, "")[1] > 0
-        if not too_many and fits(whole.text, limit):
+        if not _too_many(whole, limit) and fits(whole.text, limit):
             return of_all
         ref = await self._stored(about, data)
-        text = whole.text
-        if too_many and limit.items is not None:
-            text = _as_text(bounded_items(whole.items, limit.items, ref)[0])
+        text = _bounded(whole, limit, ref) if _too_many(whole, limit) else whole.text
         content = ContentRef(ref, len(data), whole.kind) if ref else None
         return dataclasses.replace(of_all, text=cut(text, limit, ref).text, ref=content, truncated=True)
 
@@ -115,10 +119,14 @@ class Contents:
                 yield piece
 
         owner = BlobOwner(about.subject, about.run_id)
-        ref = await self._blobs.put_stream(about.tenant, redacted(listened(), redactor, ends, places), owner)
+        try:
+            ref = await self._blobs.put_stream(about.tenant, redacted(listened(), redactor, ends, places), owner)
+        except OverQuota:
+            ref = ""
         told = signals(first.decode("utf-8", "replace"))
         shown = cut(ends.text, limit, ref, ends.left_out)
-        return Shown(shown.text, ContentRef(ref, ends.size, _TEXT), True, {}, ends.size, sum(places), told)
+        content = ContentRef(ref, ends.size, _TEXT) if ref else None
+        return Shown(shown.text, content, True, {}, ends.size, sum(places), told)
 
     def words(
         self, call_id: str, about: CallRef, reason: str, sentence: str, where: str = "", faults: Sequence[Fault] = ()
@@ -157,8 +165,7 @@ class Contents:
     def _whole(self, value: Any, redactor: Redactor, lift: Sequence[str]) -> _Whole:
         if isinstance(value, str):
             shown = redactor.redact(value)
-            parsed = container(shown.text)
-            return _Whole(shown.text, _TEXT, {}, shown.count, signals(value), None if parsed is None else parsed.value)
+            return _Whole(shown.text, _TEXT, {}, shown.count, signals(value))
         raw = json.dumps(value, ensure_ascii=False)
         redacted, count = (value, 0) if redactor.holds_nothing(raw) else redactor.redact_json(value)
         fields: dict[str, Any] = {}
@@ -171,6 +178,14 @@ class Contents:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         limit = OutputLimit(self._settings.field_bytes)
         return value if fits(text, limit) else cut(text, limit, "").text
+
+
+def _too_many(whole: _Whole, limit: OutputLimit) -> bool:
+    return limit.items is not None and bounded_items(whole.items, limit.items, "")[1] > 0
+
+
+def _bounded(whole: _Whole, limit: OutputLimit, ref: str) -> str:
+    return _as_text(bounded_items(whole.items, limit.items or 0, ref)[0])
 
 
 def _as_text(value: Any) -> str:

@@ -10,7 +10,7 @@ from fourgates.contract.codes import CODES, Code
 from fourgates.contract.errors import Poison, Transient
 from fourgates.contract.events import CallCompleted, Control, ControlKind, LedgerEntry
 from fourgates.contract.observation import Observation
-from fourgates.contract.parts import EMPTY_SEAL, CallRef, ResultBox, Risk
+from fourgates.contract.parts import EMPTY_SEAL, CallRef, Risk
 from fourgates.contract.ports import Emit, Envelope, Publisher
 from fourgates.contract.stage import BaseStage, cause_of
 from fourgates.contract.topology import CALLS_LEDGER
@@ -18,10 +18,9 @@ from fourgates.gates.answers import Told, What, answer_of
 from fourgates.gates.controls import run_subject
 from fourgates.gates.ledger import LedgerFold
 from fourgates.gates.redaction_stream import Endless
-from fourgates.gates.result_stream import is_stream
-from fourgates.sanitizer.contents import Contents, Shown
+from fourgates.sanitizer.contents import Shown
 from fourgates.sanitizer.first_answers import FirstAnswers
-from fourgates.sanitizer.raw_results import RawResults
+from fourgates.sanitizer.results import Gone, Results
 from fourgates.sanitizer.upkeep import Upkeep
 
 UNREADABLE = "The call took effect, but what it returned could not be read."
@@ -29,10 +28,6 @@ NOT_SHOWN = "The call succeeded, but what it returned is not fit to be shown."
 _NOTHING = Shown()
 _LOOKS_FOR_THE_FIRST = 8
 """With the pauses of an intake between them some seconds."""
-
-
-class _Gone(Exception):
-    """A raw blob is removed after the answer: somebody has answered."""
 
 
 class SanitizerStage(BaseStage):
@@ -46,10 +41,8 @@ class SanitizerStage(BaseStage):
     reads = CALLS_LEDGER
     restores = True
 
-    def __init__(
-        self, answers: FirstAnswers, raw: RawResults, contents: Contents, upkeep: Upkeep, publisher: Publisher, producer: str
-    ) -> None:
-        self._answers, self._raw, self._contents, self._upkeep = answers, raw, contents, upkeep
+    def __init__(self, answers: FirstAnswers, results: Results, upkeep: Upkeep, publisher: Publisher, producer: str) -> None:
+        self._answers, self._results, self._upkeep = answers, results, upkeep
         self._publisher, self._producer = publisher, producer
         self._fold = LedgerFold()
         self._looked: dict[str, int] = {}
@@ -87,7 +80,7 @@ class SanitizerStage(BaseStage):
             return answer
         for record in answer:
             await self._publisher.publish(record)
-        await self._raw.discard(entry.result, _about(entry).tenant)
+        await self._results.discard(entry.result, _about(entry).tenant)
         return ()
 
     def last_word(self, envelope: Envelope) -> Sequence[Emit]:
@@ -136,8 +129,8 @@ class SanitizerStage(BaseStage):
             return self._plain(envelope, told)
         about = _about(entry)
         try:
-            shown = await self._shown(entry.result, entry.call_id, about)
-        except _Gone:
+            shown = await self._results.shown(entry.result, entry.call_id, about)
+        except Gone:
             # Its blob is removed after the answer: somebody has given it meanwhile, and it is on its way to our index.
             await self._answers.catch_up()
             known = await self._answers.caused_by(entry)
@@ -147,19 +140,6 @@ class SanitizerStage(BaseStage):
         except Endless:
             return self._plain(envelope, dataclasses.replace(told, reason="result_not_shown", sentence=NOT_SHOWN))
         return self._plain(envelope, told, shown)
-
-    async def _shown(self, box: ResultBox, call_id: str, about: CallRef) -> Shown:
-        """What is shown of a result. _Gone where its blob is."""
-        try:
-            if is_stream(box):
-                pieces = await self._raw.stream(box, about.tenant, call_id)
-            else:
-                value = await self._raw.open(box, about.tenant, call_id)
-        except KeyError as gone:
-            raise _Gone from gone
-        if is_stream(box):
-            return await self._contents.of_stream(pieces, box.size, call_id, about)
-        return await self._contents.of(value, box.size, call_id, about)
 
     async def _others(self, envelope: Envelope, told: Told) -> CallCompleted:
         """Another call had the effect first, and the contract says that its answer is this call's as well."""
@@ -193,7 +173,7 @@ class SanitizerStage(BaseStage):
     def _plain(self, envelope: Envelope, told: Told, shown: Shown = _NOTHING) -> CallCompleted:
         entry: LedgerEntry = envelope.record
         details = (entry.field, entry.faults) if told.with_details else ("", ())
-        words = self._contents.words(entry.call_id, _about(entry), told.reason, told.sentence, *details)
+        words = self._results.words(entry.call_id, _about(entry), told.reason, told.sentence, *details)
         observation = Observation(
             told.code, entry.call_id, words.reason, words.field, words.faults, words.sentence, shown.text, shown.fields,
             shown.ref, shown.truncated,
