@@ -28,7 +28,7 @@ def catalog() -> Catalog:
     @made.tool(risk="read", timeout=5.0)
     async def export(args: Archive, ctx: ToolContext) -> str:
         """Exports an archive. Use it to read one; takes its name; changes nothing; returns all of it."""
-        return args.name[:1] * LARGE
+        return ctx.key + "x" * LARGE  # bytes that no other call has stored
 
     async def probe(args: Archive, ctx: ToolContext) -> Probed:
         found = (archives / ctx.key).exists()
@@ -38,6 +38,6 @@ def catalog() -> Catalog:
     async def archive(args: Archive, ctx: ToolContext) -> Committed:
         """Archives something. Use it once; takes its name; makes an archive; returns all that was archived."""
         (archives / ctx.key).touch()  # a second time it changes nothing
-        return Committed(args.name[:1] * LARGE)
+        return Committed(ctx.key + "x" * LARGE)
 
     return made
