@@ -24,7 +24,6 @@ from fourgates.audit.bulk_columns import MAPPED, Mapped, column_expressions, quo
 from fourgates.audit.rows import Prepared, RowMaker, trace_id_of
 from fourgates.contract.avro import CLASSES
 from fourgates.contract.avro_schema import schema_of
-from fourgates.contract.errors import Poison
 from fourgates.contract.ports import Received
 from fourgates.contract.seals import RUN_KEY_ID, RecordOpener, writer_of
 from fourgates.contract.topology import CALLS_REQUESTED
@@ -158,10 +157,7 @@ class BulkMaker:
 
     def _request(self, received: Received) -> tuple[str, bytes]:
         """A host's request bears no seal that could be checked here: it is decoded, and written anew by our own encoder."""
-        try:
-            return RUN_KEY_ID, self._opener.rewritten(received)
-        except Poison:
-            return "", b""
+        return RUN_KEY_ID, self._opener.rewritten(received)
 
 
 class _Topic:

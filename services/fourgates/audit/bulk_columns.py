@@ -14,7 +14,7 @@ from fourgates.audit.columns import COLUMNS, EMPTY
 from fourgates.audit.fields import RAW_ARGUMENTS_CHARS
 from fourgates.audit.rows import OWN_ID
 from fourgates.contract.codes import CODES
-from fourgates.contract.events import EffectKind, LedgerEntry, LedgerKind
+from fourgates.contract.events import EffectKind, LedgerEntry, LedgerKind, RequestKind
 from fourgates.contract.parts import Risk
 from fourgates.contract.seals import RUN_KEY_ID, writers_of
 from fourgates.contract.topology import CALLS_CLEARED, CALLS_COMPLETED, CALLS_LEDGER, CALLS_REQUESTED, CALLS_VALIDATED, EFFECTS
@@ -172,7 +172,7 @@ _ACTION_TEXTS = "ifNull({of}.listed, emptyArrayString())"
 def _requested() -> Mapped:
     return Mapped(
         record="CallRequested", key="r.call_id", tool="r.tool", call_id="r.call_id",
-        rest=f"length(r.arguments) > {RAW_ARGUMENTS_CHARS // 4}",
+        rest=f"length(r.arguments) > {RAW_ARGUMENTS_CHARS // 4} OR {_unknown('r.kind', RequestKind)}",
         texts=f"arrayConcat([r.intent, r.arguments], r.user_turns, {_ORIGIN_TEXTS.format(of='r.origins')},"
         f" {_ACTION_TEXTS.format(of='r.allowed_actions')})",
         columns={

@@ -195,10 +195,18 @@ def test_what_does_not_prove_itself_is_left_to_the_row_maker(engine: Engine, mak
         dataclasses.replace(good, value=b"\0garbage"),
         dataclasses.replace(good, key=b"another"),
     ]
+    asked = next(one for one in tape.received if one.position.topic == "calls.requested")
+    assert asked.value is not None
+    wrong += [
+        dataclasses.replace(asked, value=asked.value[:40]),
+        dataclasses.replace(asked, value=asked.value + b"x"),
+        dataclasses.replace(asked, position=dataclasses.replace(asked.position, partition=asked.position.partition + 1)),
+        dataclasses.replace(asked, value=asked.value.replace(b"\x08call", b"\x08gall", 1)),
+    ]
     forged = Tape()
     forged.put("validator", next(record for _, record in SEALED if isinstance(record, EffectEntry)))
     made = make().make([*wrong, *forged.received])
-    assert (made.rows, len(made.left)) == (0, 5)
+    assert (made.rows, len(made.left)) == (0, 9)
 
 
 def test_a_batch_that_the_engine_cannot_read_is_left_whole(engine: Engine, make: Make) -> None:
