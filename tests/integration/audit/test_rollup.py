@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 
 import pytest
 
@@ -11,6 +12,7 @@ from support.stories import Life, Tape, good_stories
 
 pytestmark = pytest.mark.engine
 
+DAY_MS = 86_400_000
 SHARED = (
     "call_id, tenant, agent, run_id, tool, tool_version, risk, asked_at, day, validated, cleared, duration_ms, decided, reason,"
     " answered_at, latency_ms, phase, outcome, outcome_code, attempts, claims, releases, replays, claimed_at, ended_at, ran,"
@@ -73,3 +75,16 @@ def test_it_keeps_nothing_that_somebody_said_or_is(engine: Engine) -> None:
     (row,) = engine.ask("SELECT toString(tuple(*)) AS all FROM fourgates.call_rollup FINAL")
     for word in ("blue-door", "looks-right", "anna", "fiona"):
         assert word not in row["all"]
+
+
+def test_what_is_older_than_400_days_goes(engine: Engine) -> None:
+    """L8: from the records and from the roll-up."""
+    now_ms = time.time_ns() // 1_000_000
+    old, young = Tape(now_ms - 401 * DAY_MS), Tape(now_ms - 399 * DAY_MS)
+    Life(old, "old").validated()
+    kept = Life(young, "young")
+    kept.validated()
+    engine.take([*old.received, *young.received])
+    for table in ("events", "call_rollup"):
+        engine.store.command(f"OPTIMIZE TABLE fourgates.{table} FINAL")
+        assert engine.ask(f"SELECT call_id FROM fourgates.{table}") == [{"call_id": kept.call_id}]
