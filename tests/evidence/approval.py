@@ -42,10 +42,11 @@ async def waiting(many: ManyHolds, pending: int) -> dict[str, Any]:
     asked_s = time.monotonic() - began
     await many.end_waiter()
     ready_s = await many.start_waiter()
-    now_mb, most_mb = many.memory_mb()
+    ready_cpu_s, (now_mb, most_mb) = many.cpu_s(), many.memory_mb()
     await many.end_waiter()
     return {
         "pending": pending, "rss_mb": round(now_mb, 1), "peak_rss_mb": round(most_mb, 1), "ready_s": round(ready_s, 2),
+        "ready_cpu_s": round(ready_cpu_s, 2),
         "asked_per_s": round(pending / asked_s),
     }  # fmt: skip
 

@@ -122,6 +122,11 @@ class ManyHolds:
         found = {line.partition(":")[0]: line.split() for line in status}
         return int(found["VmRSS"][1]) / 1024, int(found["VmHWM"][1]) / 1024
 
+    def cpu_s(self) -> float:
+        """Seconds of processor time that the waiter's process has used."""
+        fields = Path(f"/proc/{self._child.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     async def asked(self, count: int) -> None:
         """Returns once the log holds a Held and a Requested of so many."""
         await eventually(lambda: self._reached(2 * count), 3_600)

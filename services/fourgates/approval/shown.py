@@ -55,7 +55,7 @@ def _document(entry: ApprovalEvent, held: Held, tool: Tool | None, previewed: Pr
         "facts": facts,
         "alike": alike(held), "group": held.group, "quorum": max(held.quorum, 1),
         "expires_ms": None if held.reason is HoldReason.IN_DOUBT else held.expires_ms, "not_before_ms": held.not_before_ms,
-        "supersedes": [dataclasses.asdict(claim) for claim in held.supersedes],
+        "instead_of": held.instead_of, "supersedes": [dataclasses.asdict(claim) for claim in held.supersedes],
         "claim_id": held.claim_id, "attempts": held.attempts,
     }  # fmt: skip
 

@@ -11,10 +11,10 @@ from .loading import load_catalog
 from .lookups import once
 from .outcome import Committed, NotExecuted, Preview, Probed, ProbeVerdict, Streamed, ToolError, ToolErrorKind
 from .stopping import Stopped, Stopping
-from .tool import Effect, OnBreach, OnDuplicate, OutputLimit, Rule, Tool, ToolContext
+from .tool import Effect, OnBreach, OnChange, OnDuplicate, OutputLimit, Rule, Tool, ToolContext
 
 __all__ = [
-    "Catalog", "Committed", "Effect", "Finding", "NotExecuted", "OnBreach", "OnDuplicate", "OutputLimit", "Preview",
+    "Catalog", "Committed", "Effect", "Finding", "NotExecuted", "OnBreach", "OnChange", "OnDuplicate", "OutputLimit", "Preview",
     "ProbeVerdict", "Probed", "Quota", "QuotaOf", "Rate", "Rule", "Stopped", "Stopping", "Streamed", "Tool", "ToolContext",
     "ToolError", "ToolErrorKind", "WorkspacePath", "check_catalog", "close_tools", "export_anthropic", "export_mcp",
     "export_openai", "invoke", "load_catalog", "once", "start_tools",

@@ -23,7 +23,7 @@ from .keywords import resolve, subschemas
 from .limit_checks import limit_complaints
 from .limits import Quota, QuotaOf, Rate
 from .schema import compile_schema
-from .tool import Effect, OnBreach, OnDuplicate, OutputLimit, Rule, Tool
+from .tool import Effect, OnBreach, OnChange, OnDuplicate, OutputLimit, Rule, Tool
 from .words import impossible_values, unchecked_words
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -52,7 +52,8 @@ def refuse_contradictions(tool: Tool) -> None:
 def _kinds(tool: Tool) -> Iterator[Complaint]:
     """Values of the wrong kind: without a type checker they would be found out by the first call, in the middle of a gate."""
     expected: list[tuple[str, Any, type]] = [
-        ("risk", tool.risk, Risk), ("on_breach", tool.on_breach, OnBreach), ("output", tool.output, OutputLimit),
+        ("risk", tool.risk, Risk), ("on_breach", tool.on_breach, OnBreach), ("on_change", tool.on_change, OnChange),
+        ("output", tool.output, OutputLimit),
         ("timeout", tool.timeout, timedelta), ("facts_timeout", tool.facts_timeout, timedelta),
         ("facts_at_once", tool.facts_at_once, int),
         ("settle", tool.settle, timedelta), *(("rules", rule, Rule) for rule in tool.rules),
@@ -102,6 +103,8 @@ def _reads(tool: Tool) -> Iterator[Complaint]:
 
 def _effects(tool: Tool) -> Iterator[Complaint]:
     effect = tool.effect
+    if tool.on_change is OnChange.HOLD and tool.preview is None:
+        yield "on_change=hold without a preview: nobody could see that its effect has changed; give it a preview"
     if effect is None:
         return
     if not effect.name or "/" in effect.name:

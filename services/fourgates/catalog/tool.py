@@ -30,6 +30,14 @@ class OnDuplicate(StrEnum):
     REFUSE = "refuse"
 
 
+class OnChange(StrEnum):
+    """What happens where the effect that people said yes to is another one right before dispatch."""
+
+    REFUSE = "refuse"
+    HOLD = "hold"
+    """People are asked once more about what it would be now; their first yes counts for nothing any more."""
+
+
 class OnBreach(StrEnum):
     HOLD = "hold"
     REFUSE = "refuse"
@@ -115,6 +123,8 @@ class Tool:
     effect: Effect | None = None
     preview: Callable[..., Any] | None = None
     """`preview(args, principal) -> Preview`, read-only."""
+    on_change: OnChange = OnChange.REFUSE
+    """Where the preview's binding fields have changed since people saw them."""
     probe: Callable[..., Any] | None = None
     """`probe(args, ctx) -> Probed`, read-only."""
     settle: timedelta = timedelta(seconds=30)
@@ -160,6 +170,7 @@ class Tool:
             "quotas": [[q.whose.value, q.per.total_seconds(), q.calls, q.amount, q.of, q.unit] for q in self.quotas],
             "target": _target(self.run), "facts": _target(self.facts), "preview": _target(self.preview),
             "probe": _target(self.probe),
+            **({"on_change": self.on_change.value} if self.on_change is not OnChange.REFUSE else {}),
         })  # fmt: skip
 
     @property

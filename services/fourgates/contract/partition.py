@@ -32,7 +32,7 @@ def murmur2(data: bytes) -> int:
     return h ^ (h >> 15)
 
 
-@lru_cache(maxsize=65_536)  # a call's key is looked at on each of its records
+@lru_cache(maxsize=16_384)  # a call's key is looked at on each of its records
 def partition_of(key: bytes, partitions: int) -> int:
     """The partition of `key` on a topic of `partitions`, as Kafka's default partitioner places it."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions

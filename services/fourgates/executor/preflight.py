@@ -26,6 +26,8 @@ from fourgates.gates.permission import PolicySource
 from fourgates.gates.preview import take_preview
 from fourgates.gates.refusal import Refusal
 
+PREVIEW_CHANGED = "preview_changed"
+
 
 @dataclass(frozen=True, slots=True)
 class Ready:
@@ -117,7 +119,7 @@ class Preflight:
         now = await take_preview(tool, cleared.call, tool.facts_timeout.total_seconds())
         if now.fault:
             return Refusal(Code.UNAVAILABLE, "preview_unavailable", detail={"fault": now.fault})
-        return Refusal(Code.APPROVAL_EFFECT_CHANGED, "preview_changed") if now.digest != shown else None
+        return Refusal(Code.APPROVAL_EFFECT_CHANGED, PREVIEW_CHANGED) if now.digest != shown else None
 
     async def check(self, tool: Tool, cleared: CallCleared, ends: float, partition: int, fence: int) -> Ready | Refusal:
         """Everything that is looked at between the claims and the first attempt, in this order, within the call's budget.

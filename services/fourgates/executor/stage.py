@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fourgates.catalog import Catalog, OnDuplicate, Tool, close_tools, start_tools
+from fourgates.catalog import Catalog, OnChange, OnDuplicate, Tool, close_tools, start_tools
 from fourgates.contract import ids
 from fourgates.contract.codes import CODES, Code
 from fourgates.contract.errors import Poison
@@ -18,7 +18,7 @@ from fourgates.contract.topology import CALL_PARTITIONS, CALLS_CLEARED, EFFECT_W
 from fourgates.executor.audit_gate import AuditGate
 from fourgates.executor.effects_view import EffectsView
 from fourgates.executor.index import LedgerIndex, OpenClaim
-from fourgates.executor.preflight import Preflight, Ready
+from fourgates.executor.preflight import PREVIEW_CHANGED, Preflight, Ready
 from fourgates.executor.recovery import Recovery
 from fourgates.executor.releasing import Releaser
 from fourgates.executor.reserving import Reservations
@@ -167,6 +167,8 @@ class ExecutorStage(BaseStage):
             return [self._turned_down(cleared, cause, claim, used_up)]
         ready = await p.preflight.check(tool, cleared, ends, claim.partition, claim.fence)
         if isinstance(ready, Refusal):
+            if ready.reason == PREVIEW_CHANGED and tool.on_change is OnChange.HOLD:
+                return [await self._afresh(cleared, cause, claim, ready)]
             return [self._turned_down(cleared, cause, claim, ready)]
         return [await p.runner.write(self._job(cleared, cause, tool, ready, ends), claim)]
 
@@ -179,6 +181,13 @@ class ExecutorStage(BaseStage):
         if CODES[refusal.code].final:
             return words.refused(cleared.call, cause, refusal, claim_id, vouches=0)
         return words.released(cleared.call, cause, claim_id, 0, refusal)
+
+    async def _afresh(self, cleared: CallCleared, cause: Cause, claim: OpenClaim, refusal: Refusal) -> Emit:
+        """What people said yes to is not what it would do now, and the contract has them asked once more."""
+        p, expires_ms = self._p, self._clock.now_ms() + int(self._settings.hold_wait * 1000)
+        held = p.words.held_afresh(cleared, cause, refusal, expires_ms, self._settings.hold_group)
+        await p.index.append(p.words.released(cleared.call, cause, claim.entry.claim_id, 0))  # first released, then held
+        return held
 
     async def _near_duplicate(self, cleared: CallCleared, cause: Cause, tool: Tool, claim: OpenClaim) -> Sequence[Emit]:
         """Another call has this effect: held for a person, answered with the first result, or refused, per contract."""

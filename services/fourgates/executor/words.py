@@ -137,6 +137,19 @@ class Words:
         )  # fmt: skip
         return self._held(ids.event_id(cause.event_id, STAGE, "Held", first.call_id, str(first.fence)), cause, held)
 
+    def held_afresh(
+        self, cleared: CallCleared, cause: Cause, refusal: Refusal, expires_ms: int, default_group: str
+    ) -> ApprovalEvent:
+        """Asks people once more, about what the call would do now. Nothing of their first yes answers this question."""
+        group, quorum = _obliged(cleared, default_group)
+        held = Held(
+            call=cleared.call, verdicts=cleared.verdicts,
+            reason=HoldReason.NEAR_DUPLICATE if cleared.supersedes else HoldReason.POLICY,
+            detail=json.dumps({"changed": refusal.reason, "instead_of": cleared.hold_id}, sort_keys=True),
+            group=group, quorum=quorum, expires_ms=expires_ms, supersedes=cleared.supersedes, instead_of=cleared.hold_id,
+        )  # fmt: skip
+        return self._held(ids.event_id(cause.event_id, STAGE, "Held", "afresh", cleared.hold_id), cause, held)
+
     def held_in_doubt(
         self, claim: LedgerEntry, attempts: int, reason: str, not_before_ms: int, default_group: str
     ) -> ApprovalEvent:

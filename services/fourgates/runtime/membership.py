@@ -14,6 +14,7 @@ from fourgates.runtime.assignment import Assignment
 from fourgates.runtime.health import Health
 from fourgates.runtime.intake import RecordHandler, backoff
 from fourgates.runtime.kafka import KafkaBus
+from fourgates.runtime.memory_use import give_back
 from fourgates.runtime.worker_settings import WorkerSettings
 
 T = TypeVar("T")
@@ -93,6 +94,7 @@ class Membership:
             committed = await patiently(self._stage.name, self._group.committed)
             if committed:
                 await patiently(self._stage.name, lambda: self._restore(committed))
+                give_back()
             self.assignment.take_up(committed)
             self._bus.metrics.rebalances.labels(self._stage.name).inc()
             self._bus.metrics.ready.labels(self._stage.name).set(1)

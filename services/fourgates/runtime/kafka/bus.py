@@ -17,7 +17,7 @@ from fourgates.runtime.kafka.following import KafkaFollowing
 from fourgates.runtime.kafka.producing import KafkaPublisher, RawProducer
 from fourgates.runtime.metrics import Metrics
 
-_FOLLOW_BYTES, _SCAN_BYTES, _ONE_BYTES = 4_194_304, 8_388_608, 65_536
+_FOLLOW_BYTES, _SCAN_BYTES, _ONE_BYTES = 4_194_304, 4_194_304, 65_536
 _READ_MS = 5_000
 
 

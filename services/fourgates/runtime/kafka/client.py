@@ -63,7 +63,8 @@ def plain_consumer(bootstrap: str, *, fetch_bytes: int) -> AIOKafkaConsumer:
         auto_offset_reset="earliest",
         request_timeout_ms=int(REQUEST_SECONDS * 1000),
         fetch_max_bytes=fetch_bytes,
-        max_partition_fetch_bytes=min(fetch_bytes, 1_048_576),
+        # Each partition's share is held beside those of the others; a larger record comes all the same.
+        max_partition_fetch_bytes=min(max(fetch_bytes // 8, 65_536), 1_048_576),
     )
 
 
