@@ -98,3 +98,31 @@ async def test_who_could_decide_is_told_by_a_signed_hook(world: StoryWorld, tmp_
     assert again.json["link"] == f"https://approvals.example/holds/{hold['hold_id']}"
     assert order not in again.body.decode() and "9000" not in again.body.decode()
     await decide(world, hold["hold_id"], "deny")
+
+
+async def test_one_yes_answers_one_of_two_parallel_calls(world: StoryWorld) -> None:
+    """A6: neither by its place in the line nor by its tool; the other goes on waiting."""
+    run, orders = world.run(), (fresh_order(), fresh_order())
+    asked = await asyncio.gather(*(
+        run.call("pay", json.dumps({"order": order, "cents": 9_000}), tool_call_id=order, wait=0.5) for order in orders
+    ))  # fmt: skip
+    [first], [second] = [await eventually(lambda call=call: holds_of(world, call.call_id)) for call in asked]
+    await decide(world, second["hold_id"], "approve")
+    assert (await run.wait(asked[1].call_id)).code is Code.OK
+    assert (await run.wait(asked[0].call_id, 0.5)).code is Code.APPROVAL_PENDING
+    assert [what for _, _, what in world.downstream.effects("pay") if what in orders] == [orders[1]]
+    await decide(world, first["hold_id"], "deny")
+    assert (await run.wait(asked[0].call_id)).code is Code.APPROVAL_DENIED
+
+
+async def test_a_question_survives_the_waiters_death_and_is_not_asked_again(world: StoryWorld) -> None:
+    """A6: kill -9 while it is open; the yes comes to whoever took over, and counts once."""
+    run, order = world.run(), fresh_order()
+    pending = await run.call("pay", json.dumps({"order": order, "cents": 9_000}), tool_call_id="1", wait=0.5)
+    [before] = await eventually(lambda: holds_of(world, pending.call_id))
+    await world.kill("waiter")
+    [after] = await holds_of(world, pending.call_id)
+    assert after["hold_id"] == before["hold_id"]
+    await decide(world, before["hold_id"], "approve")
+    assert (await run.wait(pending.call_id)).code is Code.OK
+    assert [what for _, _, what in world.downstream.effects("pay") if what == order] == [order]

@@ -434,6 +434,20 @@ async def test_requested_of_a_second_waiter_is_void(world: Waiting) -> None:
     await one.crash()
 
 
+async def test_nobody_is_told_that_people_decide_once_their_time_is_over(world: Waiting, worker: MemoryWorker) -> None:
+    """A5: asked again at that very moment, the asker hears of the expiry and nothing else; and time is nobody's denial."""
+    await world.hold(expires_ms=world.clock.now_ms() + 10_000)
+    await world.settle(worker)
+    world.clock._elapsed += 10  # the moment between its end and the waiter's next look
+    await world.hold(AGAIN, expires_ms=world.clock.now_ms() + 10_000)
+    await world.settle(worker)
+    assert len(world.ledger(LedgerKind.PENDING)) == 1
+    await world.clock.advance(0.2)
+    await world.settle(worker)
+    (refused,) = world.ledger(LedgerKind.REFUSED)
+    assert (refused.code, json.loads(refused.detail)["by"], refused.sentence) == (Code.APPROVAL_EXPIRED, "", "")
+
+
 STEPS = st.lists(
     st.sampled_from(("hold again", "ask again", "approve", "approve too", "deny", "cancel", "time", "crash", "second")),
     min_size=3,

@@ -162,7 +162,8 @@ class WaiterStage(BaseStage):
             return (self._emits.replayed(envelope, hold),)
         if asked.status is HoldStatus.APPROVED:
             return (self._emits.cleared(envelope, await self._held(asked), asked),)
-        return (self._emits.pending(envelope, asked.hold_id),) if asked.open else ()
+        over = asked.expires_ms is not None and self._clock.now_ms() >= asked.expires_ms  # it is about to be told so
+        return (self._emits.pending(envelope, asked.hold_id),) if asked.open and not over else ()
 
     async def _ended(self, envelope: Envelope, hold: HoldState) -> Sequence[Emit]:
         match hold.status:
