@@ -7,7 +7,7 @@ COMPOSE_GO := github.com/compose-spec/compose-go/v2/cmd@v2.16.2
 VERSITYGW := github.com/versity/versitygw/cmd/versitygw@v1.8.0
 TEST_PROCESSES := 3# the tests on Kafka mostly wait: three keep two cores busy
 
-.PHONY: help system check test demo up bench evidence evidence-gates evidence-results evidence-approval evidence-report evidence-faults soak schemas clean
+.PHONY: help system check test demo up bench evidence evidence-gates evidence-results evidence-approval evidence-report evidence-audit evidence-faults soak schemas clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -50,7 +50,7 @@ up: $(READY) ## leave everything running with the demo's shop, open the approver
 bench: $(READY) ## figures of one run on one broker, in build/bench.json
 	$(PY) tests/benchmarks/run.py
 
-evidence: evidence-gates evidence-results evidence-approval evidence-report bench demo ## everything that writes a figure to build/
+evidence: evidence-gates evidence-results evidence-approval evidence-report evidence-audit evidence-faults bench demo ## everything that writes a figure to build/
 
 evidence-gates: $(READY) ## the corpora, into build/corpora (long; retail on Kafka)
 	mkdir -p build/corpora
