@@ -22,6 +22,7 @@ from fourgates.contract.topology import (
     CALLS_VALIDATED,
     EFFECTS,
 )
+from support.eventually import eventually
 from support.fault_calls import BUDGET, Played, new_call, play
 from support.fault_checker import Checker
 from support.fault_tally import Tally
@@ -63,6 +64,15 @@ class Saboteur:
     async def kill(self, process: str) -> None:
         self.strike(f"kill -9 under load: {process}")
         await self._world.kill(process)
+
+    async def kill_at_commit(self) -> None:
+        """Right before its offsets are committed, and right after: what was finished comes again, or does not."""
+        for stage, point in (("executor", "executor.commit.before"), ("sanitizer", "sanitizer.commit.after")):
+            watched, before = self._world.supervisor.watched[stage], self._world.supervisor.watched[stage].pid
+            hit = self._world.points.arm(point, word="kill")
+            await self._world.points.taken([hit], READY_SECONDS)
+            self.strike(f"kill -9 at {point}")
+            await eventually(lambda w=watched, b=before: w.pid not in (None, b) and w.ready.is_set(), READY_SECONDS)
 
     async def cut_connections(self) -> None:
         for _ in range(3):
@@ -173,8 +183,8 @@ class Saboteur:
     def deeds(self, count: int | None = None) -> list[Callable[[], Awaitable[None]]]:
         """So many of them (None: all), in an order that the seed chooses."""
         deeds = [
-            self.cut_connections, self.tear_frames, self.lose_answers, self.slow_network, self.frozen_network,
-            self.freeze_broker, self.kill_broker, self.repeat_records, self.copy_records, self.rewind,
+            self.kill_at_commit, self.cut_connections, self.tear_frames, self.lose_answers, self.slow_network,
+            self.frozen_network, self.freeze_broker, self.kill_broker, self.repeat_records, self.copy_records, self.rewind,
             self.rebalance_storm, self.jump_clocks, self.race_cancels,
         ]  # fmt: skip
         self._rng.shuffle(deeds)
