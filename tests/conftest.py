@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest_asyncio
 
 from fourgates.runtime.local_broker import LocalBroker, fetch_kafka, kafka_available
 from fourgates.runtime.topics import create_topics
+from support.fault_tally import SEED_VARIABLE
 from support.kafka import finish, fresh_topics, no_topics
 from support.kafka_world import KafkaWorld
 
@@ -24,7 +26,8 @@ LONGEST_FIRST = ("faults", "stories on Kafka", "integration/test_faust_worker.py
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Before the first of several processes starts, what all of them would fetch."""
+    """Before the first of several processes starts: what all of them would fetch, and one seed for all."""
+    os.environ.setdefault(SEED_VARIABLE, str(random.randrange(10**6)))
     if config.getoption("numprocesses", None) and kafka_available(LIBS) is None:
         asyncio.run(fetch_kafka(LIBS))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 
 import pytest
 
@@ -20,7 +19,7 @@ from support.fault_rounds import (
     facts_turn,
     settled,
 )
-from support.fault_tally import Tally
+from support.fault_tally import Tally, played
 from support.faulting import FaultWorld
 from support.kafka_world import READY_SECONDS
 
@@ -29,7 +28,6 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.kafka, pyte
 STAGES = ("validator", "authorizer", "waiter", "executor", "sanitizer")
 LEASE_SECONDS = 9.0
 """A little more than any claim's lease in this world."""
-WHOLE = os.environ.get("FOURGATES_TEST_FAULTS") == "whole"
 
 
 async def test_crashes_at_every_place(faulty: FaultWorld, tally: Tally, checker: Checker) -> None:
@@ -53,14 +51,12 @@ async def test_crashes_at_every_place(faulty: FaultWorld, tally: Tally, checker:
     await settled(world, tally, checker, crash.calls)
 
 
-@pytest.mark.parametrize("wakes", ["early", "late"])
+@pytest.mark.parametrize("wakes", played("zombies", ["early", "late"]))
 async def test_zombies_at_every_place(faulty: FaultWorld, tally: Tally, checker: Checker, wakes: str) -> None:
     """E5, E1: stopped past the session timeout, awake again beside the new owner of the same calls: one effect, one answer.
 
     Early: the new owner has just taken over, there are two claims with the same cause. Late: the leases are over.
     """
-    if not WHOLE and wakes != tally.rng("zombies").choice(["early", "late"]):
-        pytest.skip("the seed chose the other one; the evidence run plays both")
     world, zombie = faulty, Round(faulty, tally)
     await zombie.hold(f"zombie, {wakes}", ALONG_THE_WAY)
     await zombie.hold(f"zombie, {wakes}, answer lost", AFTER_A_LOST_ANSWER)

@@ -12,7 +12,7 @@ import pytest
 from support.fault_calls import Played, new_call, play
 from support.fault_checker import Checker
 from support.fault_rounds import settled
-from support.fault_tally import Tally
+from support.fault_tally import WHOLE, Tally
 from support.faulting import FaultWorld
 from support.kafka_world import PROCESSES
 from support.saboteur import Saboteur, faketime
@@ -21,7 +21,6 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.kafka, pyte
 
 CALLS = int(os.environ.get("FOURGATES_TEST_CALLS", "500"))
 AT_ONCE = 64
-WHOLE = os.environ.get("FOURGATES_TEST_FAULTS") == "whole"
 DEEDS = 6
 """Besides the kills, so many kinds of sabotage in a short run; the evidence run does all."""
 KILL_EVERY = 4.0

@@ -7,21 +7,35 @@ import os
 import random
 import statistics
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from support.fault_calls import Played
 from support.fault_checker import Verdict
 
 SEED_VARIABLE = "FOURGATES_TEST_SEED"
 REPORT_VARIABLE = "FOURGATES_TEST_FAULTS_JSON"
+WHOLE = os.environ.get("FOURGATES_TEST_FAULTS") == "whole"
+"""As the evidence run has it; `make test` plays what the seed chooses."""
+T = TypeVar("T")
+
+
+def session_seed() -> int:
+    """What decides everything that chance does, the same in all processes of a session (tests/conftest.py)."""
+    return int(os.environ[SEED_VARIABLE])
+
+
+def played(what: str, of: Sequence[T]) -> list[T]:
+    """All of them in the evidence run, else the one that the seed chooses."""
+    return list(of) if WHOLE else [random.Random(f"{session_seed()}/{what}").choice(of)]
 
 
 class Tally:
     """One a session. `seed` chooses everything that chance decides."""
 
     def __init__(self) -> None:
-        self.seed = int(os.environ.get(SEED_VARIABLE) or random.randrange(10**6))
+        self.seed = session_seed()
         self.faults: Counter[str] = Counter()
         self.calls: list[Played] = []
         self.verdict = Verdict()
