@@ -32,6 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
         asyncio.run(fetch_kafka(LIBS))
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With `-n`, a file's tests stay together, for the sake of what they share; so do all stories and all faults on Kafka.
 
