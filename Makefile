@@ -39,7 +39,7 @@ check: $(READY) ## format, lint, types, import contracts, topology = README = co
 	$(PY) -m pytest -q tests/architecture tests/schemas
 
 test: $(READY) ## everything that must pass, real Kafka and ClickHouse's engine included
-	FOURGATES_TEST_KAFKA=required $(PY) -m pytest -q -n $(TEST_PROCESSES) --dist loadgroup --no-loadscope-reorder
+	FOURGATES_TEST_KAFKA=required $(PY) -m pytest -q -n $(TEST_PROCESSES) --no-loadscope-reorder
 
 demo: $(READY) ## the whole story, scene by scene; figures in build/demo.json
 	FOURGATES_KAFKA_LIBS=build/kafka-libs .venv/bin/fourgates demo

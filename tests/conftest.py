@@ -7,9 +7,11 @@ import os
 import random
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
+from xdist.scheduler import LoadScopeScheduling
 
 from fourgates.runtime.local_broker import LocalBroker, fetch_kafka, kafka_available
 from fourgates.runtime.topics import create_topics
@@ -23,6 +25,7 @@ MUST_RUN = "required"
 """What FOURGATES_TEST_KAFKA says in `make test`: without a broker the tests on Kafka fail; else they skip."""
 LONGEST_FIRST = ("faults", "stories on Kafka", "integration/test_faust_worker.py", "integration/test_cli_on_kafka.py", "browser",
                  "corpora/test_retail.py", "integration", "contract", "corpora")  # fmt: skip
+WITHOUT_BROKER = frozenset({"faults/test_in_process.py", "faults/test_mutants.py"})
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -32,24 +35,30 @@ def pytest_configure(config: pytest.Config) -> None:
         asyncio.run(fetch_kafka(LIBS))
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With `-n`, a file's tests stay together, for the sake of what they share; so do all stories and all faults on Kafka.
-
-    The longest come first, so that no process ends long after the others.
-    """
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(_together(item)))
-    items.sort(key=lambda item: _rank(_together(item)))
+    """The longest come first, so that with `-n` no process ends long after the others."""
+    items.sort(key=lambda item: _rank(_together(item.nodeid)))
 
 
-def _together(item: pytest.Item) -> str:
-    file = item.path.relative_to(TESTS)
-    if file.parts[0] == "pipeline" and item.get_closest_marker("kafka"):
+class _ByWorld(LoadScopeScheduling):
+    """With `-n`, a file's tests stay together, for the sake of what they share; so do all stories and all faults on Kafka."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _together(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _ByWorld:
+    return _ByWorld(config, log)
+
+
+def _together(nodeid: str) -> str:
+    file, _, test = nodeid.removeprefix("tests/").partition("::")
+    if file.startswith("pipeline/") and "[kafka" in test:
         return "stories on Kafka"
-    if file.parts[0] == "faults" and item.get_closest_marker("kafka"):
+    if file.startswith("faults/") and file not in WITHOUT_BROKER:
         return "faults on Kafka"
-    return file.as_posix()
+    return file
 
 
 def _rank(group: str) -> int:

@@ -15,7 +15,7 @@ from fourgates.contract.ports import Envelope
 from fourgates.contract.topology import CALLS_COMPLETED, CALLS_LEDGER, TOPOLOGY
 from support.eventually import eventually
 from support.toolbox import SECRET
-from support.worlds import MemoryWorld, StoryWorld, decide, fresh_order, holds_of
+from support.worlds import MemoryWorld, StoryWorld, decide, fresh_order, holds_of, not_yet_final
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -97,7 +97,7 @@ async def test_an_action_that_the_request_did_not_announce_goes_to_a_person(worl
     room, order = fresh_room(world), fresh_order()
     run = world.run(intent="book a room", allow=["book"])
     assert (await run.call("book", seats(room), tool_call_id="1")).code is Code.OK
-    held = await run.call("pay", json.dumps({"order": order, "cents": 100}), tool_call_id="2", wait=0.5)
+    held = await not_yet_final(run, "pay", json.dumps({"order": order, "cents": 100}), tool_call_id="2")
     assert held.code is Code.APPROVAL_PENDING
     [hold] = await eventually(lambda: holds_of(world, held.call_id))
     assert hold["reason"] == "origin_breach"
@@ -109,7 +109,7 @@ async def test_what_the_user_said_may_decide_a_guarded_argument(world: StoryWorl
     """B4: the same recipient in the user's own words needs nobody's yes for its origin; the host's mark alone is not believed."""
     said = world.run(intent="write to Ben", user_turns=["Write to ben@shop.example that it is done."])
     recipient = json.dumps({"recipient": "ben@shop.example", "text": "done"})
-    pending = await said.call("send", recipient, tool_call_id="1", wait=0.5)
+    pending = await not_yet_final(said, "send", recipient, tool_call_id="1")
     [hold] = await eventually(lambda: holds_of(world, pending.call_id))
     assert hold["reason"] == "risk", "held because it is a write, not for where the recipient came from"
     await decide(world, hold["hold_id"], "approve")
@@ -119,7 +119,7 @@ async def test_what_the_user_said_may_decide_a_guarded_argument(world: StoryWorl
 async def test_rules_are_checked_again_on_fresh_facts_right_before_the_tool(world: StoryWorld) -> None:
     """B5: what was approved on Monday's facts is judged by Friday's; the executor says no, and the tool is not entered."""
     room, run = fresh_room(world, free=10), world.run()
-    pending = await run.call("book", seats(room, 6), tool_call_id="1", wait=0.5)
+    pending = await not_yet_final(run, "book", seats(room, 6), tool_call_id="1")
     assert pending.code is Code.APPROVAL_PENDING
     [hold] = await eventually(lambda: holds_of(world, pending.call_id))
     world.bookings.put(room, free=5)
@@ -147,7 +147,7 @@ async def test_the_facts_that_were_judged_reach_the_tool_as_its_precondition(wor
 async def test_a_doubt_is_sent_again_only_by_the_rules_and_on_fresh_facts(world: StoryWorld, free: int, again: bool) -> None:
     """B5, E6: whoever sends again for a claim in doubt judges fresh facts and hands them on, or asks people."""
     room, run = fresh_room(world, free=free), world.run()
-    obs = await run.call("book", seats(room, 1, "lose"), tool_call_id="1", wait=0.2)
+    obs = await not_yet_final(run, "book", seats(room, 1, "lose"), tool_call_id="1")
     [hold] = await eventually(lambda: holds_of(world, obs.call_id))
     assert hold["reason"] == "in_doubt"
     entries = [e.record for e in await world.records(CALLS_LEDGER) if e.record.call_id == obs.call_id]
@@ -172,7 +172,7 @@ async def test_a_changed_rule_is_another_tool(memory_world: MemoryWorld) -> None
     """B6: what was validated by one rule is not run by an executor that has another."""
     world, room = memory_world, fresh_room(memory_world)
     run = world.run()
-    pending = await run.call("book", seats(room, 6), tool_call_id="1", wait=0.5)
+    pending = await not_yet_final(run, "book", seats(room, 6), tool_call_id="1")
     [hold] = await eventually(lambda: holds_of(world, pending.call_id))
     other = dataclasses.replace(world.pipeline.world, catalog=world.catalog_with("book", _stricter))
     assert other.catalog.get("book").version != world.pipeline.catalog.get("book").version  # type: ignore[union-attr]

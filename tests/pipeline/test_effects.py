@@ -15,7 +15,7 @@ from fourgates.contract.events import EffectEntry, EffectKind, LedgerEntry, Ledg
 from fourgates.contract.parts import Call, ref_of
 from fourgates.contract.topology import CALLS_LEDGER, EFFECTS
 from support.eventually import eventually
-from support.worlds import MemoryWorld, StoryWorld, decide, fresh_order, holds_of, publish
+from support.worlds import MemoryWorld, StoryWorld, decide, fresh_order, holds_of, not_yet_final, publish
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 LONG_MS = 600_000
@@ -80,7 +80,7 @@ async def test_the_owner_gives_back_what_a_gone_executor_held(world: StoryWorld)
     await gone.claims()
     await gone.reserves(quota)
     pay = json.dumps({"order": order, "cents": 100})
-    held = await world.run().call("pay", pay, tool_call_id="1", wait=0.5)
+    held = await not_yet_final(world.run(), "pay", pay, tool_call_id="1")
     assert held.code is Code.APPROVAL_PENDING  # while the claim stands, nobody else may have the effect
     await gone.refuses()
     assert await eventually(lambda: given_back(world, call.call_id, EffectKind.RELEASED)) == [gone.fence]
@@ -125,7 +125,7 @@ async def test_a_call_that_got_anothers_answer_never_runs_itself(world: StoryWor
 async def test_a_duplicate_of_a_call_in_doubt_is_told_that_the_effect_is_taken(world: StoryWorld) -> None:
     """E4, E6: nobody's answer is waited for longer than some seconds; once people have settled the first, it has its own."""
     text, run = fresh_order(), world.run()
-    first = await run.call("post", json.dumps({"text": text, "mode": "lose"}), tool_call_id="1", wait=0.5)
+    first = await not_yet_final(run, "post", json.dumps({"text": text, "mode": "lose"}), tool_call_id="1")
     assert first.code is Code.IN_DOUBT
     second = await run.call("post", json.dumps({"text": text}), tool_call_id="2", wait=60)
     assert (second.code, second.final) == (Code.DUPLICATE_EFFECT, True)

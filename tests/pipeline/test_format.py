@@ -18,7 +18,7 @@ from fourgates.contract.seals import seal_verdict
 from fourgates.contract.topology import CALLS_CLEARED, CALLS_LEDGER, CALLS_VALIDATED
 from support.asking import ask, request
 from support.eventually import eventually
-from support.worlds import StoryWorld, fresh_order, publish
+from support.worlds import StoryWorld, fresh_order, not_yet_final, publish
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 DEEP = '{"order":' + "[" * 40 + "]" * 40 + "}"
@@ -65,7 +65,7 @@ async def test_digest_is_taken_once_after_defaults_and_the_same_for_every_spelli
     order, run = fresh_order(), world.run()
     texts = (f'{{"order": "{order}", "cents": 100}}', f' {{ "mode" : "ok", "cents":1e2, "order":"\\u0041{order[1:]}" }} ')
     for number, text in enumerate(texts):
-        first = await run.call("pay", text, tool_call_id=str(number), wait=0.5)
+        first = await not_yet_final(run, "pay", text, tool_call_id=str(number))
         assert first.code in (Code.OK, Code.APPROVAL_PENDING), first.to_json()
     calls: list[Call] = [e.record.call for e in await world.records(CALLS_VALIDATED) if e.record.call.run_id == run.id]
     whole = {"cents": 100, "mode": "ok", "order": order}

@@ -21,7 +21,7 @@ from fourgates.contract.topology import (
 )
 from support.asking import RUN_KEY, ask, request
 from support.eventually import eventually
-from support.worlds import AGENT, STAFF, TENANT, StoryWorld, fresh_order
+from support.worlds import AGENT, STAFF, TENANT, StoryWorld, fresh_order, not_yet_final
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 HOUR_MS = 3_600_000
@@ -55,7 +55,7 @@ async def test_no_token_and_no_run_key_lies_in_any_record(world: StoryWorld) -> 
     bearer, agents = token(world), token(world, AGENT, (), service=True)
     run = world.client.run(bearer, intent="look and pay", agent=agents)
     assert (await run.call("look", look(), tool_call_id="1")).code is Code.OK
-    await run.call("pay", json.dumps({"order": fresh_order(), "cents": 9_000}), tool_call_id="2", wait=0.3)
+    await not_yet_final(run, "pay", json.dumps({"order": fresh_order(), "cents": 9_000}), tool_call_id="2")
     asked = await ask(world, request(world, token=bearer, agent_token=agents))
     await answers(world, asked.call_id)
     secrets = [part.encode() for whole in (bearer, agents) for part in (whole, whole.split(".")[1], whole.split(".")[2])]

@@ -9,7 +9,7 @@ import pytest
 
 from fourgates.contract.codes import Code
 from support.eventually import eventually
-from support.worlds import StoryWorld, decide, fresh_order, holds_of
+from support.worlds import StoryWorld, decide, fresh_order, holds_of, not_yet_final
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -62,7 +62,7 @@ async def test_a_denied_call_never_enters_its_function(world: StoryWorld) -> Non
     """A4: a person says no."""
     run = world.run(intent="pay for it")
     order = fresh_order()
-    pending = await run.call("pay", json.dumps({"order": order, "cents": 9_000}), tool_call_id="1", wait=0.1)
+    pending = await not_yet_final(run, "pay", json.dumps({"order": order, "cents": 9_000}), tool_call_id="1")
     call_id = pending.call_id
     [hold] = await eventually(lambda: holds_of(world, call_id))
     answer = await decide(world, hold["hold_id"], "deny", reason="too much")

@@ -9,7 +9,7 @@ import pytest
 
 from fourgates.contract.codes import Code
 from support.eventually import eventually
-from support.worlds import StoryWorld, decide, fresh_order, holds_of
+from support.worlds import StoryWorld, decide, fresh_order, holds_of, not_yet_final
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -51,7 +51,7 @@ async def test_a_probe_that_fences_the_key_turns_doubt_into_failed(world: StoryW
 async def test_without_key_and_probe_people_find_out(world: StoryWorld) -> None:
     """E6, A6: in doubt is said; a person of the resolving group says what happened; asked again, the final result comes."""
     text, run = fresh_order(), world.run()
-    obs = await run.call("post", json.dumps({"text": text, "mode": "lose"}), tool_call_id="1", wait=0.5)
+    obs = await not_yet_final(run, "post", json.dumps({"text": text, "mode": "lose"}), tool_call_id="1")
     assert (obs.code, obs.final) == (Code.IN_DOUBT, False)
     [hold] = await eventually(lambda: holds_of(world, obs.call_id))
     answer = await decide(world, hold["hold_id"], "committed")
@@ -65,7 +65,7 @@ async def test_without_key_and_probe_people_find_out(world: StoryWorld) -> None:
 async def test_a_resolution_as_not_applied_ends_the_call(world: StoryWorld) -> None:
     """E6: trying again is a new call; the effect's key is free for it."""
     text, run = fresh_order(), world.run()
-    obs = await run.call("post", json.dumps({"text": text, "mode": "lose"}), tool_call_id="1", wait=0.5)
+    obs = await not_yet_final(run, "post", json.dumps({"text": text, "mode": "lose"}), tool_call_id="1")
     [hold] = await eventually(lambda: holds_of(world, obs.call_id))
 
     async def settled() -> bool:
@@ -82,7 +82,7 @@ async def test_the_same_effect_under_a_new_tool_call_id_is_held(world: StoryWorl
     order, run = fresh_order(), world.run()
     body = json.dumps({"order": order, "cents": 100})
     assert (await run.call("pay", body, tool_call_id="1")).code is Code.OK
-    again = await run.call("pay", body, tool_call_id="2", wait=0.5)
+    again = await not_yet_final(run, "pay", body, tool_call_id="2")
     assert again.code is Code.APPROVAL_PENDING
     [hold] = await eventually(lambda: holds_of(world, again.call_id))
     assert hold["reason"] == "near_duplicate"
@@ -97,7 +97,7 @@ async def test_an_approved_near_duplicate_runs_beside_the_first(world: StoryWorl
     order, run = fresh_order(), world.run()
     body = json.dumps({"order": order, "cents": 100})
     first = await run.call("pay", body, tool_call_id="1")
-    again = await run.call("pay", body, tool_call_id="2", wait=0.5)
+    again = await not_yet_final(run, "pay", body, tool_call_id="2")
     [hold] = await eventually(lambda: holds_of(world, again.call_id))
     await decide(world, hold["hold_id"], "approve")
     second = await run.wait(again.call_id)
@@ -158,7 +158,7 @@ async def test_a_read_is_tried_again_and_then_answers(world: StoryWorld) -> None
 async def test_cancelled_before_it_ran_it_never_runs(world: StoryWorld) -> None:
     """E7, A10: the hold is withdrawn, a yes that comes later is void."""
     order, run = fresh_order(), world.run()
-    pending = await run.call("pay", json.dumps({"order": order, "cents": 9_000}), tool_call_id="1", wait=0.5)
+    pending = await not_yet_final(run, "pay", json.dumps({"order": order, "cents": 9_000}), tool_call_id="1")
     [hold] = await eventually(lambda: holds_of(world, pending.call_id))
     cancelled = await run.cancel(pending.call_id)
     assert (cancelled.code, cancelled.final) == (Code.CANCELLED, True)

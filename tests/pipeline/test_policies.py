@@ -13,7 +13,7 @@ from fourgates.contract.codes import Code
 from fourgates.contract.topology import CALLS_CLEARED, CALLS_LEDGER
 from support.eventually import eventually
 from support.toolbox import POLICIES
-from support.worlds import StoryWorld, decide, fresh_order, holds_of
+from support.worlds import StoryWorld, decide, fresh_order, holds_of, not_yet_final
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -76,7 +76,7 @@ async def test_a_yes_counts_for_what_the_policies_said_when_it_was_given(
 ) -> None:
     """A3: right before dispatch others have to be asked, or nobody may any more: the tool is not entered."""
     run, order = world.run(), fresh_order()
-    pending = await run.call("pay", payment(order, 9_000), tool_call_id="1", wait=0.5)
+    pending = await not_yet_final(run, "pay", payment(order, 9_000), tool_call_id="1")
     [hold] = await eventually(lambda: holds_of(world, pending.call_id))
     async with policies(world, change(POLICIES)):
         await decide(world, hold["hold_id"], "approve")
@@ -88,7 +88,7 @@ async def test_a_yes_counts_for_what_the_policies_said_when_it_was_given(
 async def test_a_yes_counts_where_the_change_is_about_something_else(world: StoryWorld) -> None:
     """A3: other policies may change freely."""
     run, order = world.run(), fresh_order()
-    pending = await run.call("pay", payment(order, 9_000), tool_call_id="1", wait=0.5)
+    pending = await not_yet_final(run, "pay", payment(order, 9_000), tool_call_id="1")
     [hold] = await eventually(lambda: holds_of(world, pending.call_id))
     async with policies(world, POLICIES + '@id("no-ships") forbid (principal, action == Fourgates::Action::"ship", resource);'):
         await decide(world, hold["hold_id"], "approve")

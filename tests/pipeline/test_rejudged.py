@@ -13,8 +13,9 @@ from fourgates.audit.rejudging import Judgement, Recorded, Rejudge, gathered
 from fourgates.catalog import Catalog, Rule
 from fourgates.contract.codes import Code
 from fourgates.contract.topology import APPROVALS, CALLS_CLEARED, CALLS_LEDGER, CALLS_REQUESTED, CALLS_VALIDATED
+from fourgates.sdk import Run
 from support.toolbox import POLICIES, make_catalog
-from support.worlds import StoryWorld, fresh_order
+from support.worlds import StoryWorld, fresh_order, not_yet_final
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 STRICTER = POLICIES.replace("context.args.cents <= 5000", "context.args.cents <= 100").replace(
@@ -37,9 +38,8 @@ async def a_run(world: StoryWorld) -> tuple[list[Recorded], str]:
         ("look", {"item": "x"}, Code.OK),
     )
     for number, (tool, arguments, code) in enumerate(calls):
-        answer = await run.call(
-            tool, json.dumps(arguments), tool_call_id=str(number), wait=1.5 if code is Code.APPROVAL_PENDING else 10.0
-        )
+        ask = not_yet_final if code is Code.APPROVAL_PENDING else Run.call
+        answer = await ask(run, tool, json.dumps(arguments), tool_call_id=str(number))
         assert answer.code is code, (tool, answer)
     topics = (CALLS_REQUESTED, CALLS_VALIDATED, APPROVALS, CALLS_CLEARED, CALLS_LEDGER)
     envelopes = [envelope for topic in topics for envelope in await world.records(topic)]

@@ -14,7 +14,7 @@ from fourgates.contract.codes import Code
 from fourgates.contract.events import LedgerKind
 from fourgates.contract.topology import CALLS_LEDGER
 from support.eventually import eventually
-from support.worlds import MemoryWorld, decide, fresh_order, holds_of
+from support.worlds import MemoryWorld, decide, fresh_order, holds_of, not_yet_final
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -34,7 +34,7 @@ async def versions_that_ran(world: MemoryWorld) -> dict[str, str]:
 
 
 async def held_payment(world: MemoryWorld, run: Any, number: str) -> Any:
-    return await run.call("pay", json.dumps({"order": fresh_order(), "cents": 9_000}), tool_call_id=number, wait=0.5)
+    return await not_yet_final(run, "pay", json.dumps({"order": fresh_order(), "cents": 9_000}), tool_call_id=number)
 
 
 def _stricter(tool: Any) -> Any:

@@ -18,7 +18,7 @@ from fourgates.runtime.data import data_folder
 from fourgates.runtime.registry import LocalRegistry
 from support.eventually import eventually
 from support.forging import alterations
-from support.worlds import StoryWorld, decide, fresh_order, holds_of, publish
+from support.worlds import StoryWorld, decide, fresh_order, holds_of, not_yet_final, publish
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -50,7 +50,7 @@ def paid(world: StoryWorld, order: str) -> int:
 async def held_payment(world: StoryWorld, order: str) -> tuple[Any, Any, dict[str, Any]]:
     """(run, the pending answer, the hold) of a payment that waits for people."""
     run = world.run()
-    pending = await run.call("pay", json.dumps({"order": order, "cents": 9_000}), tool_call_id="1", wait=0.5)
+    pending = await not_yet_final(run, "pay", json.dumps({"order": order, "cents": 9_000}), tool_call_id="1")
     assert pending.code is Code.APPROVAL_PENDING
     [hold] = await eventually(lambda: holds_of(world, pending.call_id))
     return run, pending, hold

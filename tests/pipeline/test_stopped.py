@@ -14,7 +14,7 @@ from fourgates.contract.events import Control, ControlKind
 from fourgates.contract.topology import CALLS_LEDGER, CONTROLS
 from fourgates.sdk import RunStopped
 from support.eventually import eventually
-from support.worlds import StoryWorld, decide, fresh_order, holds_of, publish
+from support.worlds import StoryWorld, decide, fresh_order, holds_of, not_yet_final, publish
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -60,7 +60,7 @@ async def test_an_internal_error_ends_the_run_for_every_host(world: StoryWorld) 
 async def test_a_call_that_waits_for_people_does_not_outlive_its_run(world: StoryWorld) -> None:
     """S6: approved after the run was stopped, it is refused right before dispatch; the tool is not entered."""
     run = world.run()
-    pending = await run.call("pay", json.dumps({"order": fresh_order(), "cents": 9_000}), tool_call_id="1", wait=0.5)
+    pending = await not_yet_final(run, "pay", json.dumps({"order": fresh_order(), "cents": 9_000}), tool_call_id="1")
     assert pending.code is Code.APPROVAL_PENDING
     [hold] = await eventually(lambda: holds_of(world, pending.call_id))
     await say(world, ControlKind.STOP, f"run:acme/{run.id}")
@@ -74,7 +74,7 @@ async def test_a_call_that_waits_for_people_does_not_outlive_its_run(world: Stor
 async def test_a_disabled_tool_is_refused_at_the_gate_and_again_at_dispatch(world: StoryWorld) -> None:
     """C4, S8: nothing runs while it is off, also of what was approved meanwhile; enabled, new calls pass."""
     run, target = world.run(), "".join(random.choices(string.ascii_lowercase, k=16))
-    pending = await run.call("wipe", json.dumps({"target": target}), tool_call_id="1", wait=0.5)
+    pending = await not_yet_final(run, "wipe", json.dumps({"target": target}), tool_call_id="1")
     [hold] = await eventually(lambda: holds_of(world, pending.call_id))
     await say(world, ControlKind.DISABLE, "tool:wipe")
     try:
@@ -92,7 +92,7 @@ async def test_a_disabled_tool_is_refused_at_the_gate_and_again_at_dispatch(worl
         await say(world, ControlKind.ENABLE, "tool:wipe")
 
     async def held_again() -> bool:
-        return (await run.call("wipe", json.dumps({"target": target}), tool_call_id=fresh_order(), wait=0.5)).code in (
+        return (await not_yet_final(run, "wipe", json.dumps({"target": target}), tool_call_id=fresh_order())).code in (
             Code.APPROVAL_PENDING, Code.OK,
         )  # fmt: skip
 

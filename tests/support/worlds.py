@@ -20,7 +20,7 @@ from fourgates.executor.settings import ExecutorSettings
 from fourgates.runtime.data import data_folder
 from fourgates.runtime.keys import Keyring
 from fourgates.runtime.registry import LocalRegistry
-from fourgates.sdk import Client, Options, Run
+from fourgates.sdk import Answer, Client, Options, Run
 from fourgates.testing import MemoryRows, Pipeline
 from support.bookings import Bookings
 from support.downstream import Downstream
@@ -75,6 +75,14 @@ class StoryWorld(Protocol):
 
     async def kill(self, stage: str) -> None:
         """kill -9 of the stage's process; another one takes over."""
+
+
+async def not_yet_final(run: Run, tool: str, raw: str, tool_call_id: str) -> Answer:
+    """What is said of a call that people or evidence decide: the first word about it, however busy the machine is."""
+    answer = await run.call(tool, raw, tool_call_id=tool_call_id, wait=0.5)
+    while answer.reason == "no_answer_yet":
+        answer = await run.wait(answer.call_id, 0.5)
+    return answer
 
 
 async def publish(world: StoryWorld, writer: str, record: Record) -> Position:
