@@ -122,7 +122,7 @@ async def test_the_broker_ends_with_whoever_started_it(kafka: LocalBroker, tmp_p
                 return True
             return False
 
-        await eventually(gone)
+        await eventually(gone, 90)  # it is told to end, and writes its logs down first
     finally:
         end_group(owner, 0)
 

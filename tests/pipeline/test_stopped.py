@@ -87,7 +87,8 @@ async def test_a_disabled_tool_is_refused_at_the_gate_and_again_at_dispatch(worl
         assert not entered(world, early.call_id)
         assert (await run.call("look", json.dumps({"item": "x"}), tool_call_id="3")).code is Code.OK
         writers = {e.record.call_id: e.writer for e in await world.records(CALLS_LEDGER) if e.record.code == "tool_disabled"}
-        assert (writers[pending.call_id], writers[early.call_id]) == ("executor", "validator")
+        assert writers[early.call_id] == "validator"
+        assert writers[pending.call_id] in ("waiter", "executor")  # whoever looks first after the switch
     finally:
         await say(world, ControlKind.ENABLE, "tool:wipe")
 
