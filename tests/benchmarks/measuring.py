@@ -15,28 +15,34 @@ WARM_UP = 2.0
 
 
 async def measure(
-    one: Callable[[int], Awaitable[None]], in_flight: int, seconds: float = SECONDS, pids: Mapping[str, int] | None = None
+    one: Callable[[int], Awaitable[bool | None]], in_flight: int, seconds: float = SECONDS, pids: Mapping[str, int] | None = None
 ) -> dict[str, Any]:
     """Runs `one(n)` with so many at a time; counts what ends after the warm-up. Milliseconds and per second.
+
+    Where `one` says False, the call was refused for now: it is counted apart, as `refused`.
 
     With `pids` also `cpu_ms`: {process: milliseconds of processor time that each call cost it}, over the same seconds.
     """
     watching = asyncio.create_task(_spent_between(pids or {}, WARM_UP, seconds))
     latencies: list[float] = []
     begun = time.perf_counter()
-    start, end, n = begun + WARM_UP, begun + WARM_UP + seconds, 0
+    start, end, n, refused = begun + WARM_UP, begun + WARM_UP + seconds, 0, 0
 
     async def keep() -> None:
-        nonlocal n
+        nonlocal n, refused
         while (at := time.perf_counter()) < end:
             n += 1
-            await one(n)
+            if await one(n) is False:
+                refused += 1
+                continue
             now = time.perf_counter()
             if at >= start and now <= end:
                 latencies.append((now - at) * 1000)
 
     await asyncio.gather(*(keep() for _ in range(in_flight)))
     figures: dict[str, Any] = summary(latencies, seconds)
+    if refused:
+        figures["refused"] = refused
     if pids and latencies:
         figures["cpu_ms"] = {process: round(ms / len(latencies), 3) for process, ms in (await watching).items()}
     return figures
