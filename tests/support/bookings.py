@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+
+from support.sqlite_file import SqliteFile
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS notes (name TEXT, version INTEGER);
@@ -15,19 +16,11 @@ CREATE TABLE IF NOT EXISTS rooms
 _COLUMNS = ("free", "version", "owner", "blocks", "state", "mode", "looks")
 
 
-class Bookings:
+class Bookings(SqliteFile):
     """Every method is one transaction of its own."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        with closing(self._open()) as db:
-            db.executescript(_SCHEMA)
-
-    def _open(self) -> sqlite3.Connection:
-        db = sqlite3.connect(self._path, timeout=30, isolation_level=None)
-        db.execute("PRAGMA journal_mode=WAL")
-        db.execute("PRAGMA synchronous=OFF")
-        return db
+        super().__init__(path, _SCHEMA)
 
     def put(self, name: str, **state: Any) -> None:
         """The room as it is from now on; `mode` makes its provider `down`, `slow` or `odd`."""

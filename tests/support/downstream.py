@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
 from contextlib import closing
 from pathlib import Path
+
+from support.sqlite_file import SqliteFile
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS entries (tool TEXT, key TEXT, attempt INTEGER);
@@ -17,19 +18,11 @@ class Barred(Exception):
     """The key was fenced: it can never have an effect again."""
 
 
-class Downstream:
+class Downstream(SqliteFile):
     """What the world really did. Every method is one transaction of its own."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        with closing(self._open()) as db:
-            db.executescript(_SCHEMA)
-
-    def _open(self) -> sqlite3.Connection:
-        db = sqlite3.connect(self._path, timeout=30, isolation_level=None)
-        db.execute("PRAGMA journal_mode=WAL")
-        db.execute("PRAGMA synchronous=OFF")
-        return db
+        super().__init__(path, _SCHEMA)
 
     def entered(self, tool: str, key: str, attempt: int) -> None:
         """The tool's function was entered."""
