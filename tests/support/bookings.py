@@ -9,6 +9,7 @@ from typing import Any
 from support.sqlite_file import SqliteFile
 
 _SCHEMA = """
+CREATE TABLE IF NOT EXISTS keys (key TEXT PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS notes (name TEXT, version INTEGER);
 CREATE TABLE IF NOT EXISTS rooms
     (name TEXT PRIMARY KEY, free INTEGER, version INTEGER, owner TEXT, blocks INTEGER, state TEXT, mode TEXT, looks INTEGER);
@@ -48,10 +49,15 @@ class Bookings(SqliteFile):
         with closing(self._open()) as db:
             return [version for (version,) in db.execute("SELECT version FROM notes WHERE name = ?", (name,)).fetchall()]
 
-    def book(self, name: str, seats: int, version: int) -> bool:
-        """Takes the seats if nobody changed the room since that version."""
+    def book(self, name: str, seats: int, version: int, key: str = "") -> bool:
+        """Takes the seats if nobody changed the room since that version; a key that took its seats has them."""
         with closing(self._open()) as db:
-            taken = db.execute(
+            db.execute("BEGIN IMMEDIATE")
+            known = bool(key) and db.execute("SELECT 1 FROM keys WHERE key = ?", (key,)).fetchone() is not None
+            taken = known or db.execute(
                 "UPDATE rooms SET free = free - ?, version = version + 1 WHERE name = ? AND version = ?", (seats, name, version)
-            )
-            return taken.rowcount == 1
+            ).rowcount == 1  # fmt: skip
+            if taken and key:
+                db.execute("INSERT OR IGNORE INTO keys VALUES (?)", (key,))
+            db.execute("COMMIT")
+        return taken

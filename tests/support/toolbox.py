@@ -307,7 +307,7 @@ def make_catalog(folder: Path) -> Catalog:
             raise ConnectionResetError("the answer was lost")
         if args.mode == "race":
             bookings.put(args.room, version=version + 1)
-        if not bookings.book(args.room, args.seats, version):
+        if not bookings.book(args.room, args.seats, version, ctx.key):
             return NotExecuted("changed", "The room was changed meanwhile; look again.")
         return Committed({"booked": args.seats, "version": version}, {"free": -args.seats})
 
