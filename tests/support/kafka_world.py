@@ -158,12 +158,12 @@ class KafkaWorld:
         values = [line.rpartition(" ")[2] for line in text.splitlines() if line.startswith(sample)]
         return float(values[0]) if values else 0.0
 
-    async def kill(self, stage: str) -> None:
+    async def kill(self, stage: str, seconds: float = READY_SECONDS) -> None:
         """kill -9; returns once the process that takes over is ready."""
         watched = self.supervisor.watched[stage]
         before = watched.pid
         self.supervisor.signal(stage, signal.SIGKILL)
-        await eventually(lambda: _taken_over(watched, before), READY_SECONDS)
+        await eventually(lambda: _taken_over(watched, before), seconds)
 
 
 def _taken_over(watched: Watched, before: int | None) -> bool:

@@ -63,7 +63,7 @@ class Saboteur:
 
     async def kill(self, process: str) -> None:
         self.strike(f"kill -9 under load: {process}")
-        await self._world.kill(process)
+        await self._world.kill(process, 240)  # what comes next may meet it while it starts
 
     async def kill_at_commit(self) -> None:
         """Right before its offsets are committed, and right after: what was finished comes again, or does not."""
