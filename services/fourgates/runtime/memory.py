@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from fourgates.contract.errors import Poison, Transient
+from fourgates.contract.errors import Transient
 from fourgates.contract.events import Record
 from fourgates.contract.partition import partition_of
 from fourgates.contract.ports import Clock, Envelope, Position, Received, Sink, Taking, Wanted
 from fourgates.contract.seals import RecordOpener, RecordWriter
 from fourgates.contract.topology import BY_NAME, TOPOLOGY
 from fourgates.runtime.metrics import Metrics
+from fourgates.runtime.taking import Opening
 from fourgates.runtime.trace import headers_of
 
 
@@ -29,7 +30,7 @@ class MemoryBus:
 
     def __init__(self, opener: RecordOpener, clock: Clock, metrics: Metrics | None = None) -> None:
         self._opener, self._clock = opener, clock
-        self._metrics = metrics or Metrics()
+        self._opening = Opening(opener, metrics or Metrics())
         self._logs: dict[str, list[list[Received]]] = {t.name: [[] for _ in range(t.partitions)] for t in TOPOLOGY}
         self._watchers: dict[str, list[_Watcher]] = {t.name: [] for t in TOPOLOGY}
         self._committed: dict[tuple[str, str, int], int] = {}
@@ -69,7 +70,7 @@ class MemoryBus:
 
     def opened(self, topic: str) -> list[Envelope]:
         """Every valid record of a topic, oldest first."""
-        envelopes = [e for received in self.records(topic) if (e := self._open(received)) is not None]
+        envelopes = [e for received in self.records(topic) if (e := self._opening.open(received)) is not None]
         return sorted(envelopes, key=lambda e: (e.time_ms, e.position.offset))
 
     def log(self, topic: str, partition: int) -> list[Received]:
@@ -113,28 +114,13 @@ class MemoryBus:
     def _follow(
         self, topic: str, sink: Sink, partitions: Iterable[int] | None, taking: Taking, *, from_end: bool
     ) -> MemoryFollowing:
-        wanted, briefly = taking.wanted, taking.briefly
         numbers = range(BY_NAME[topic].partitions) if partitions is None else tuple(partitions)
-        following = MemoryFollowing(self, topic, numbers)
-
-        def tell(received: Received) -> None:
-            if wanted is not None and self._opener.unwanted(received, wanted):
-                return
-            if (envelope := self._open(received, briefly is not None and briefly())) is not None:
-                sink(envelope)
-
+        following, tell = MemoryFollowing(self, topic, numbers), self._opening.into(sink, taking)
         for number in () if from_end else numbers:
             for received in tuple(self._logs[topic][number]):
                 tell(received)
         following.end = self.watch(topic, numbers, tell)
         return following
-
-    def _open(self, received: Received, briefly: bool = False) -> Envelope | None:
-        try:
-            return self._opener.open_briefly(received) if briefly else self._opener.open(received)
-        except Poison as poison:
-            self._metrics.skipped.labels(received.position.topic, poison.reason).inc()
-            return None
 
 
 class MemoryFollowing:

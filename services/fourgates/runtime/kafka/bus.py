@@ -8,7 +8,7 @@ from types import TracebackType
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from fourgates.contract.errors import Poison, Transient
+from fourgates.contract.errors import Transient
 from fourgates.contract.ports import Envelope, Position, Received, Sink, Taking, Wanted
 from fourgates.contract.seals import RecordOpener, RecordWriter
 from fourgates.contract.topology import BY_NAME
@@ -16,6 +16,7 @@ from fourgates.runtime.kafka.client import bounded, plain_consumer, received_of,
 from fourgates.runtime.kafka.following import KafkaFollowing
 from fourgates.runtime.kafka.producing import KafkaPublisher, RawProducer
 from fourgates.runtime.metrics import Metrics
+from fourgates.runtime.taking import Opening
 
 _FOLLOW_BYTES, _SCAN_BYTES, _ONE_BYTES = 4_194_304, 4_194_304, 65_536
 _READ_MS = 5_000
@@ -29,7 +30,7 @@ class KafkaBus:
         self.metrics = metrics or Metrics()
         self.raw = RawProducer(bootstrap, self.metrics)
         """Appends bytes as any Kafka client could."""
-        self._opener = opener
+        self._opener, self._opening = opener, Opening(opener, self.metrics)
         self._followings: set[KafkaFollowing] = set()
         self._reader: AIOKafkaConsumer | None = None
         self._reading = asyncio.Lock()
@@ -141,7 +142,7 @@ class KafkaBus:
 
     async def opened(self, topic: str) -> list[Envelope]:
         """Every valid record of a topic, oldest first. For tests and small topics."""
-        found = [envelope for received in await self.records(topic) if (envelope := self._open(received)) is not None]
+        found = [envelope for received in await self.records(topic) if (envelope := self._opening.open(received)) is not None]
         return sorted(found, key=lambda envelope: (envelope.time_ms, envelope.position.offset))
 
     async def _first_from(self, position: Position) -> Received | None:
@@ -164,7 +165,6 @@ class KafkaBus:
     async def _follow(
         self, topic: str, sink: Sink, partitions: Iterable[int] | None, taking: Taking, *, from_end: bool
     ) -> KafkaFollowing:
-        wanted, briefly = taking.wanted, taking.briefly
         numbers = range(BY_NAME[topic].partitions) if partitions is None else partitions
         tps = [TopicPartition(topic, number) for number in numbers]
         consumer = plain_consumer(self.bootstrap, fetch_bytes=_FOLLOW_BYTES)
@@ -177,24 +177,10 @@ class KafkaBus:
         except BaseException:
             await stop_consumer(consumer)
             raise
-
-        def accept(received: Received) -> None:
-            if wanted is not None and self._opener.unwanted(received, wanted):
-                return
-            if (envelope := self._open(received, briefly is not None and briefly())) is not None:
-                sink(envelope)
-
-        following = KafkaFollowing(consumer, start, accept, self._break)
+        following = KafkaFollowing(consumer, start, self._opening.into(sink, taking), self._break)
         self._followings.add(following)
         return following
 
     def _break(self, fault: Exception) -> None:
         self._fault = self._fault or fault
         self._broken.set()
-
-    def _open(self, received: Received, briefly: bool = False) -> Envelope | None:
-        try:
-            return self._opener.open_briefly(received) if briefly else self._opener.open(received)
-        except Poison as poison:
-            self.metrics.skipped.labels(received.position.topic, poison.reason).inc()
-            return None
