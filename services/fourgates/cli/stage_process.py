@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any
 
 from fourgates.assembly import build_stage, last_word, producer_of
 from fourgates.cli.settings import PREFIX, Address, Settings
 from fourgates.cli.world import Base, Trusted, world_of
 from fourgates.contract.errors import Transient
-from fourgates.contract.ports import Emit, Envelope, Stage
+from fourgates.contract.ports import Stage
+from fourgates.contract.stage import WrappedStage
 from fourgates.runtime.failpoints import FailingStage
 from fourgates.runtime.faust_worker import Work, run_worker
 from fourgates.runtime.intake import FatalError
@@ -68,35 +67,20 @@ def settle_memory() -> None:
     gc.set_threshold(50_000, 50, 100)
 
 
-class _Accompanied:
+class _Accompanied(WrappedStage):
     """A stage beside which something else lives in the same loop."""
 
     def __init__(self, stage: Stage, beside: AbstractAsyncContextManager[object]) -> None:
-        self._stage, self._beside = stage, beside
-        self.name, self.reads, self.restores = stage.name, stage.reads, stage.restores
+        super().__init__(stage)
+        self._beside = beside
 
     async def start(self) -> None:
         try:
             await self._beside.__aenter__()
         except Transient as fault:  # it is closed for good: a new process tries again
             raise FatalError(str(fault)) from fault
-        await self._stage.start()
-
-    async def assigned(self, partitions: Sequence[int]) -> None:
-        await self._stage.assigned(partitions)
-
-    async def revoked(self) -> None:
-        await self._stage.revoked()
-
-    def fold(self, envelope: Envelope) -> Any:
-        return self._stage.fold(envelope)
-
-    async def handle(self, envelope: Envelope) -> Sequence[Emit]:
-        return await self._stage.handle(envelope)
-
-    async def tick(self) -> Sequence[Emit]:
-        return await self._stage.tick()
+        await super().start()
 
     async def close(self) -> None:
-        await self._stage.close()
+        await super().close()
         await self._beside.__aexit__(None, None, None)

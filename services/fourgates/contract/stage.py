@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fourgates.contract.parts import Cause
-from fourgates.contract.ports import Emit, Envelope
+from fourgates.contract.ports import Emit, Envelope, Stage
 
 
 class BaseStage:
@@ -38,6 +38,35 @@ class BaseStage:
 
     async def close(self) -> None:
         """Nothing is held open."""
+
+
+class WrappedStage:
+    """A stage that passes everything on to another one; whoever wraps it for a reason overrides what that concerns."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self.name, self.reads, self.restores = stage.name, stage.reads, stage.restores
+
+    async def start(self) -> None:
+        await self._stage.start()
+
+    async def assigned(self, partitions: Sequence[int]) -> None:
+        await self._stage.assigned(partitions)
+
+    async def revoked(self) -> None:
+        await self._stage.revoked()
+
+    def fold(self, envelope: Envelope) -> Any:
+        return self._stage.fold(envelope)
+
+    async def handle(self, envelope: Envelope) -> Sequence[Emit]:
+        return await self._stage.handle(envelope)
+
+    async def tick(self) -> Sequence[Emit]:
+        return await self._stage.tick()
+
+    async def close(self) -> None:
+        await self._stage.close()
 
 
 def cause_of(envelope: Envelope) -> Cause:

@@ -18,6 +18,7 @@ from typing import Any
 
 from fourgates.contract.events import Record
 from fourgates.contract.ports import Emit, Envelope, Failpoints, Position, Publisher, Stage
+from fourgates.contract.stage import WrappedStage
 from fourgates.runtime.membership import Group
 
 _LOOK_SECONDS = 0.01
@@ -72,37 +73,19 @@ class FailingPublisher:
         return position
 
 
-class FailingStage:
+class FailingStage(WrappedStage):
     """A stage with a point before and after each record that it handles."""
 
     def __init__(self, stage: Stage, failpoints: Failpoints) -> None:
-        self._stage, self._failpoints = stage, failpoints
-        self.name, self.reads, self.restores = stage.name, stage.reads, stage.restores
-
-    async def start(self) -> None:
-        await self._stage.start()
-
-    async def assigned(self, partitions: Sequence[int]) -> None:
-        await self._stage.assigned(partitions)
-
-    async def revoked(self) -> None:
-        await self._stage.revoked()
-
-    def fold(self, envelope: Envelope) -> Any:
-        return self._stage.fold(envelope)
+        super().__init__(stage)
+        self._failpoints = failpoints
 
     async def handle(self, envelope: Envelope) -> Sequence[Emit]:
         call_id = call_of(envelope.record)
         await self._failpoints.hit(f"{self.name}.handle.before", call_id)
-        emitted = await self._stage.handle(envelope)
+        emitted = await super().handle(envelope)
         await self._failpoints.hit(f"{self.name}.handle.after", call_id)
         return emitted
-
-    async def tick(self) -> Sequence[Emit]:
-        return await self._stage.tick()
-
-    async def close(self) -> None:
-        await self._stage.close()
 
 
 class FailingGroup:
