@@ -108,17 +108,28 @@ def from_dict(cls: Any) -> Callable[[dict[str, Any]], Any]:
     """The function that turns a decoded dict into an instance of `cls`. ValueError for a word of no enumeration."""
     if cls in _FROM_DICT:
         return _FROM_DICT[cls]
+    return _FROM_DICT.setdefault(cls, _maker(cls, len(dataclasses.fields(cls))))
+
+
+def _maker(cls: Any, count: int) -> Callable[[dict[str, Any]], Any]:
+    """What makes an instance of `cls` of a decoded dict that holds its first `count` fields; the rest is as it is by default."""
+    fields = dataclasses.fields(cls)
     # Through the slots' own setters: a frozen dataclass's __init__ sets each field by a slower way.
-    plan = [(getattr(cls, f.name).__set__, f.name, _decoder(hints_of(cls)[f.name])) for f in dataclasses.fields(cls)]
+    plan = [(getattr(cls, f.name).__set__, f.name, _decoder(hints_of(cls)[f.name])) for f in fields[:count]]
+    rest = [(getattr(cls, f.name).__set__, f.default) for f in fields[count:]]
+    if any(default is dataclasses.MISSING for _, default in rest):
+        raise TypeError(f"{cls.__name__}: a field from {fields[count].name} on has no default")
     new = cls.__new__
 
     def convert(value: dict[str, Any]) -> Any:
         made = new(cls)
         for put, name, decode in plan:
             put(made, value[name] if decode is None else decode(value[name]))
+        for put, default in rest:
+            put(made, default)
         return made
 
-    return _FROM_DICT.setdefault(cls, convert)
+    return convert
 
 
 class AvroCodec:
@@ -234,24 +245,9 @@ _FOLDED_UNTIL = {CALLS_LEDGER: "reason"}
 
 def _beginning_of(cls: Any, schema: Any, until: str) -> tuple[Any, Callable[[dict[str, Any]], Record]]:
     """The schema of the fields before `until`, and what makes an instance of `cls` of them."""
-    fields = dataclasses.fields(cls)
-    count = [field.name for field in fields].index(until)
-    plan = [(getattr(cls, f.name).__set__, f.name, _decoder(hints_of(cls)[f.name])) for f in fields[:count]]
-    rest = [(getattr(cls, f.name).__set__, f.default) for f in fields[count:]]
-    if any(default is dataclasses.MISSING for _, default in rest):
-        raise TypeError(f"{cls.__name__}: a field from {until} on has no default")
-    new = cls.__new__
-
-    def convert(value: dict[str, Any]) -> Record:
-        made: Record = new(cls)
-        for put, name, decode in plan:
-            put(made, value[name] if decode is None else decode(value[name]))
-        for put, default in rest:
-            put(made, default)
-        return made
-
+    count = [field.name for field in dataclasses.fields(cls)].index(until)
     parts = {"type": "record", "name": f"{schema['name']}Beginning", "fields": schema["fields"][:count]}
-    return fastavro.parse_schema(parts), convert
+    return fastavro.parse_schema(parts), _maker(cls, count)
 
 
 def _head_of(schema: Any) -> Any:
