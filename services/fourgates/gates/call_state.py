@@ -34,10 +34,6 @@ class Outcome:
     kind: OutcomeKind
     code: str = ""
 
-    @property
-    def without_effect(self) -> bool:
-        return self.kind is not OutcomeKind.COMMITTED
-
 
 @dataclass(frozen=True, slots=True)
 class CallState:

@@ -110,8 +110,8 @@ NAMED: tuple[Pattern, ...] = (
             ("login --password ", "4fA7", "bQ9c", "\n"), _certain),
     Pattern("secret", rf"(?i)<[a-z0-9_.:\-]*(?:{CERTAIN})", rf"(?i)<[a-z0-9_.:\-]*({CERTAIN}){ENDING}(?:\s[^<>]*)?>([^<]+)",
             ("<password>", "4fA7", "bQ9c", "</password>"), _certain),
-    Pattern("secret", rf"(?i){_NAMED}(?:{CERTAIN})", rf"(?i)name\\*[\"']?[ \t]*[:=][ \t]*\\*[\"']?[a-z0-9_.\-]*"
-            rf"({CERTAIN}){ENDING}\\*[\"']?[ \t]*[,\n]\s*\\*[\"']?value{_QUOTE}{_IS}{_VALUE}",
+    Pattern("secret", rf"(?i){_NAMED}(?:{CERTAIN})",
+            rf"(?i){_NAMED}({CERTAIN}){ENDING}\\*[\"']?[ \t]*[,\n]\s*\\*[\"']?value{_QUOTE}{_IS}{_VALUE}",
             ("- name: DB_PASSWORD\n  value: ", "4fA7", "bQ9c", "\n"), _certain),
     Pattern("secret", rf"(?i)(?:{_PHRASE})[ \t]*:[ \t]", rf"(?im)^[ \t*\-]*[a-z0-9_.\-]*({_PHRASE})[ \t]*:[ \t]+([^\n]+)$",
             ("password: ", "correct horse ", "battery staple", "\n"), _whole_line),
