@@ -55,11 +55,8 @@ class Up:
         self.until(lambda: re.search(words, self.text()) is not None, seconds)
 
     def until(self, condition: Callable[[], bool], seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while not condition():
-            assert self.process.poll() is None, self.text()
-            assert time.monotonic() < until, self.text()
-            time.sleep(0.1)  # another process: nothing of it can be waited for
+        assert within(seconds, lambda: condition() or self.process.poll() is not None), self.text()
+        assert self.process.poll() is None or condition(), self.text()
 
     def pids(self) -> dict[str, int]:
         """The newest process of each name."""
@@ -97,12 +94,18 @@ def alive(pid: int) -> bool:
     return state != "Z"
 
 
+def within(seconds: float, condition: Callable[[], bool]) -> bool:
+    """Whether it comes true in so many seconds. It is about another process: nothing of it can be waited for."""
+    until = time.monotonic() + seconds
+    while not (true := condition()) and time.monotonic() < until:
+        time.sleep(0.1)
+    return true
+
+
 def all_gone(pids: dict[str, int], seconds: float) -> list[str]:
     """Names of the processes that still run after so many seconds."""
-    until = time.monotonic() + seconds
-    while (left := [name for name, pid in pids.items() if alive(pid)]) and time.monotonic() < until:
-        time.sleep(0.1)
-    return left
+    within(seconds, lambda: not any(alive(pid) for pid in pids.values()))
+    return [name for name, pid in pids.items() if alive(pid)]
 
 
 def listens(address: str) -> bool:
@@ -180,10 +183,7 @@ def test_nothing_outlives_an_up_that_was_killed(up: Up) -> None:
     up.process.kill()
     up.process.wait()
     assert all_gone(pids, 20) == []
-    until = time.monotonic() + 20
-    while listens(up.bootstrap) and time.monotonic() < until:
-        time.sleep(0.1)
-    assert not listens(up.bootstrap)
+    assert within(20, lambda: not listens(up.bootstrap))
 
 
 def test_executor_does_not_start_where_an_acknowledged_claim_could_be_lost(kafka: LocalBroker, tmp_path: Path) -> None:

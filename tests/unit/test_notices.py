@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -64,18 +63,6 @@ class Net:
 @pytest.fixture
 def net() -> Net:
     return Net()
-
-
-@pytest.fixture
-def world() -> Waiting:
-    return Waiting()
-
-
-@pytest.fixture
-async def worker(world: Waiting) -> AsyncIterator[MemoryWorker]:
-    running = await world.waiter()
-    yield running
-    await running.crash()
 
 
 def notifier(world: Waiting, net: Net, folder: Path, *hooks: Hook) -> Notifier:

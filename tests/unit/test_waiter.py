@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -25,18 +24,6 @@ from support.waiting import Waiting, call_of, keyring, sealed
 
 BEN, CLEO = person("ben"), person("cleo")
 H, AGAIN, D = "h" * 32, "a" * 32, "d" * 32
-
-
-@pytest.fixture
-def world() -> Waiting:
-    return Waiting()
-
-
-@pytest.fixture
-async def worker(world: Waiting) -> AsyncIterator[MemoryWorker]:
-    running = await world.waiter()
-    yield running
-    await running.crash()
 
 
 async def say(world: Waiting, verdict: str, who: Principal = BEN, hold_id: str = H, **other: Any) -> None:

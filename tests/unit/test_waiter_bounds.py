@@ -22,11 +22,6 @@ BEN = person("ben")
 
 
 @pytest.fixture
-def world() -> Waiting:
-    return Waiting()
-
-
-@pytest.fixture
 async def worker(world: Waiting) -> AsyncIterator[MemoryWorker]:
     running = await world.waiter(WaiterSettings(waiting_per_agent=3))
     yield running

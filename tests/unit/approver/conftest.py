@@ -13,18 +13,6 @@ from support.waiting import Waiting
 
 
 @pytest.fixture
-def world() -> Waiting:
-    return Waiting()
-
-
-@pytest.fixture
-async def worker(world: Waiting) -> AsyncIterator[MemoryWorker]:
-    running = await world.waiter()
-    yield running
-    await running.crash()
-
-
-@pytest.fixture
 async def client(world: Waiting) -> AsyncIterator[httpx.AsyncClient]:
     async with approver(world) as running:
         yield running
