@@ -17,6 +17,7 @@ from fourgates.contract.events import LedgerEntry, LedgerKind
 from fourgates.contract.ports import Envelope
 from fourgates.contract.seals import gates_needed, must_be_held, verdicts_fit
 from fourgates.contract.topology import (
+    APPROVALS,
     AUDITED,
     CALLS_CLEARED,
     CALLS_COMPLETED,
@@ -148,6 +149,17 @@ class Checker:
         rows = {check.name: await world.query(check.sql.replace("{before:Int64}", before)) for check in CHECKS}
         return {name: found[:5] for name, found in rows.items() if found}
 
+    async def stored_of(self, call_id: str) -> list[dict[str, Any]]:
+        """What ClickHouse has of a call that an integrity query names, and how it judges the holds."""
+        if not isinstance(self._world, KafkaWorld):
+            return []
+        told = "at, topic, partition, offset, kind, reason, hold_id, claim_id, verdict, person, groups, expires_ms, shown_digest"
+        return [
+            row
+            for of in (f"SELECT {told} FROM fourgates.records", "SELECT * FROM fourgates.holds")
+            for row in await self._world.query(f"{of} WHERE call_id = '{call_id}'")
+        ]
+
 
 def _resolved(ledger: Sequence[Envelope]) -> set[str]:
     return {e.record.call_id for e in ledger if e.record.kind is LedgerKind.RESOLVED}
@@ -156,12 +168,12 @@ def _resolved(ledger: Sequence[Envelope]) -> set[str]:
 async def life(world: StoryWorld, call_id: str) -> list[str]:
     """What the logs say of a call, for whoever has to find out what went wrong."""
     said = []
-    for topic in (CALLS_REQUESTED, CALLS_VALIDATED, CALLS_CLEARED, CALLS_LEDGER, EFFECTS, CALLS_COMPLETED):
+    for topic in (CALLS_REQUESTED, CALLS_VALIDATED, APPROVALS, CALLS_CLEARED, CALLS_LEDGER, EFFECTS, CALLS_COMPLETED):
         for e in await world.records(topic):
             call = getattr(e.record, "call", None)
             if getattr(e.record, "call_id", "") == call_id or (call is not None and call.call_id == call_id):
                 words = [str(getattr(e.record, name, "")) for name in ("kind", "code", "reason", "outcome", "by", "vouches")]
-                claim = getattr(e.record, "claim_id", "")[:6]
+                claim = " ".join(getattr(e.record, name, "")[:6] for name in ("claim_id", "hold_id", "event_id"))
                 where = f"{topic}/{e.position.partition}/{e.position.offset}"
                 said.append(f"{e.time_ms} {where} {' '.join(w for w in words if w and w != 'None')} {claim} {e.record.producer}")
     return sorted(said)

@@ -135,6 +135,9 @@ async def settled(world: FaultWorld, tally: Tally, checker: Checker, calls: Sequ
     faults = found.faults()
     if faults:
         named = {str(entry).split(":")[0] for entries in faults.values() if isinstance(entries, list) for entry in entries[:3]}
-        lives = {call_id: await life(world, call_id) for call_id in named}
+        judged = {row["call_id"] for rows in found.integrity.values() for row in rows[:3] if row.get("call_id")}
+        lives = {call_id: await life(world, call_id) for call_id in named | judged}
+        for call_id in judged:
+            lives[call_id] += [str(row) for row in await checker.stored_of(call_id)]
         told = "\n".join(f"{call_id}\n  " + "\n  ".join(lines) for call_id, lines in lives.items())
         raise AssertionError(f"seed {tally.seed}: {faults}\n{told}\n{[dataclasses.asdict(found)['in_doubt']]}")
