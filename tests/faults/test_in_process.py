@@ -15,7 +15,7 @@ from fourgates.assembly import StageSettings
 from fourgates.authorizer.settings import AuthorizerSettings
 from fourgates.contract import ids
 from fourgates.contract.codes import Code
-from fourgates.contract.events import ApprovalEvent, ApprovalKind, Decided, LedgerEntry, LedgerKind
+from fourgates.contract.events import ApprovalEvent, ApprovalKind, ClearedKind, Decided, LedgerEntry, LedgerKind
 from fourgates.contract.parts import ref_of
 from fourgates.contract.ports import Position
 from fourgates.contract.topology import (
@@ -138,6 +138,36 @@ async def test_an_acknowledgement_that_comes_after_the_lease_sends_nothing(world
     await other.stop()
     await world.pipeline.workers["executor"].drained()
     assert (call.codes[0], world.downstream.entries()) == (Code.TOOL_FAILED, [])
+    await settled(world, call)
+
+
+async def test_a_persons_word_on_a_doubt_that_has_passed_runs_nothing(world: FaultyMemoryWorld) -> None:
+    """E6, P6: the holder came back and gave the call up unsent while people were asked; a resolution clears no call."""
+    call = await new_call(world, "plain")
+    held = world.points.arm(f"{EFFECT}.before", call.call_id)
+    playing = start_without_people(world, call)
+    await asyncio.wait_for(held.came.wait(), 30)
+    other = await world.pipeline.another("executor")
+    [hold] = await eventually(lambda: holds_of(world, call.call_id), 30)
+    assert hold["reason"] == "in_doubt"
+    held.go.set()
+
+    async def given_up() -> bool:
+        return await entries(world, call, LedgerKind.RELEASED) > 0
+
+    await eventually(given_up, 30)
+    await decide(world, hold["hold_id"], "committed")
+
+    async def passed_on() -> bool:
+        return any(e.record.kind is ClearedKind.RESOLUTION for e in await world.records(CALLS_CLEARED))
+
+    await eventually(passed_on, 30)
+    await world.pipeline.workers["executor"].drained()
+    assert (world.downstream.entries(), await entries(world, call, LedgerKind.CLAIMED)) == ([], 1)
+    await other.stop()
+    playing.cancel()
+    await play(world, call, PATIENCE)
+    assert call.codes[0] is Code.OK
     await settled(world, call)
 
 

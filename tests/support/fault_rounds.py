@@ -126,7 +126,7 @@ def facts_turn(world: FaultWorld, calls: Sequence[Played]) -> None:
         world.bookings.put(call.booked, free=0, version=world.bookings.state(call.booked)["version"])
 
 
-async def settled(world: FaultWorld, tally: Tally, checker: Checker, calls: Sequence[Played], stored: bool = False) -> None:
+async def settled(world: FaultWorld, tally: Tally, checker: Checker, calls: Sequence[Played], stored: bool = True) -> None:
     """The three witnesses agree that nothing went wrong; else the lives of the first calls that it went wrong with."""
     found = await checker.check(tally.calls, stored)
     tally.verdict = found

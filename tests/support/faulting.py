@@ -117,7 +117,7 @@ class FaultWorld(KafkaWorld):
         finally:
             await eventually(lambda: _end(other), 40)
 
-    async def rewind(self, stage: str, topic: str) -> int:
+    async def rewind(self, stage: str, topic: str, seconds: float = READY_SECONDS) -> int:
         """Sets the group's offsets back to the beginning while the stage is down; how many partitions had moved."""
         watched, before = self.supervisor.watched[stage], self.supervisor.watched[stage].pid
         self._gates[stage].touch()
@@ -126,7 +126,7 @@ class FaultWorld(KafkaWorld):
             moved = await rewind_group(self.bootstrap, stage, topic)
         finally:
             self._gates[stage].unlink()
-        await eventually(lambda: watched.pid not in (None, before) and watched.ready.is_set(), READY_SECONDS)
+        await eventually(lambda: watched.pid not in (None, before) and watched.ready.is_set(), seconds)
         return moved
 
     def freeze(self, *stages: str) -> None:

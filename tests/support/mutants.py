@@ -74,6 +74,11 @@ MUTANTS = (
         "def releasable(*_: object) -> bool:\n    return False\n\n",
         "test_an_effect_is_free_again_after_a_crash_of_its_owner",
     ),
+    Mutant(
+        "a resolution clears nothing", "executor/stage.py", "if state.phase is Phase.IN_DOUBT else []",
+        "if state.phase is Phase.IN_DOUBT else await self._open(cleared, cause, envelope)",
+        "test_a_persons_word_on_a_doubt_that_has_passed_runs_nothing",
+    ),
 )  # fmt: skip
 
 

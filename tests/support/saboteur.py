@@ -27,10 +27,11 @@ from support.fault_calls import BUDGET, Played, new_call, play
 from support.fault_checker import Checker
 from support.fault_tally import Tally
 from support.faulting import FaultWorld
-from support.kafka_world import READY_SECONDS
 from support.tcp_proxy import Answers
 
 EVENTS = (CALLS_REQUESTED, CALLS_VALIDATED, CALLS_CLEARED, CALLS_LEDGER, APPROVALS, EFFECTS, CALLS_COMPLETED)
+READY_AMONG_FAULTS = 240.0
+"""What comes next may meet a process while it starts again."""
 _FAKETIME = "libfaketimeMT.so.1"
 _LIBRARIES = (Path("/usr/lib"), Path("/usr/local/lib"))
 
@@ -63,16 +64,16 @@ class Saboteur:
 
     async def kill(self, process: str) -> None:
         self.strike(f"kill -9 under load: {process}")
-        await self._world.kill(process, 240)  # what comes next may meet it while it starts
+        await self._world.kill(process, READY_AMONG_FAULTS)
 
     async def kill_at_commit(self) -> None:
         """Right before its offsets are committed, and right after: what was finished comes again, or does not."""
         for stage, point in (("executor", "executor.commit.before"), ("sanitizer", "sanitizer.commit.after")):
             watched, before = self._world.supervisor.watched[stage], self._world.supervisor.watched[stage].pid
             hit = self._world.points.arm(point, word="kill")
-            await self._world.points.taken([hit], READY_SECONDS)
+            await self._world.points.taken([hit], READY_AMONG_FAULTS)
             self.strike(f"kill -9 at {point}")
-            await eventually(lambda w=watched, b=before: w.pid not in (None, b) and w.ready.is_set(), READY_SECONDS)
+            await eventually(lambda w=watched, b=before: w.pid not in (None, b) and w.ready.is_set(), READY_AMONG_FAULTS)
 
     async def cut_connections(self) -> None:
         for _ in range(3):
@@ -138,14 +139,14 @@ class Saboteur:
     async def rewind(self) -> None:
         for stage, topic in (("executor", CALLS_CLEARED), ("sanitizer", CALLS_LEDGER)):
             self.strike("offsets rewound to zero")
-            self._checker.rewound[stage, topic] += await self._world.rewind(stage, topic)
+            self._checker.rewound[stage, topic] += await self._world.rewind(stage, topic, READY_AMONG_FAULTS)
 
     async def rebalance_storm(self) -> None:
         """Second processes come and go."""
         for stage in ("executor", "sanitizer"):
             self.strike("rebalance", 2)
             async with self._world.with_another(stage) as other:
-                await other.ready(READY_SECONDS)
+                await other.ready(READY_AMONG_FAULTS)
 
     async def jump_clocks(self) -> None:
         """A second executor and a second waiter whose wall clocks jump an hour ahead, and an hour back."""
@@ -156,8 +157,8 @@ class Saboteur:
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
         }  # fmt: skip
         async with self._world.with_another("executor", env) as executor, self._world.with_another("waiter", env) as waiter:
-            await executor.ready(READY_SECONDS)
-            await waiter.ready(READY_SECONDS)
+            await executor.ready(READY_AMONG_FAULTS)
+            await waiter.ready(READY_AMONG_FAULTS)
             for jump in ("+3600", "-3600", "+0"):
                 self.strike("clock jump", 2)
                 clock.write_text(jump)

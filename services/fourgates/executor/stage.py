@@ -89,11 +89,11 @@ class ExecutorStage(BaseStage):
         state = self._p.index.state(call.call_id)
         if conflicts(state, call.tool, call.args_digest):
             return [self._p.words.refused(call, cause, Refusal(Code.IDEMPOTENCY_CONFLICT, "other_call"))]
-        if cleared.kind is ClearedKind.RESOLUTION and state.phase is Phase.IN_DOUBT:
-            return [self._p.words.resolved(cleared, cause)]
+        if state.phase is Phase.FINAL:
+            return [self._p.words.replayed(call, cause)]
+        if cleared.kind is ClearedKind.RESOLUTION:  # it clears nothing: where the doubt has passed, it says nothing
+            return [self._p.words.resolved(cleared, cause)] if state.phase is Phase.IN_DOUBT else []
         match state.phase:
-            case Phase.FINAL:
-                return [self._p.words.replayed(call, cause)]
             case Phase.IN_DOUBT:
                 return self._still_in_doubt(cleared, cause, state)
             case Phase.CLAIMED:
