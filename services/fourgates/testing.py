@@ -19,7 +19,8 @@ from typing import Any
 
 import httpx
 
-from fourgates.approval.service import ServicePorts, ServiceSettings, build_app
+from fourgates.approval.service.app import ServicePorts, build_app
+from fourgates.approval.service.settings import ServiceSettings
 from fourgates.assembly import STAGES, StageSettings, World, build_stage, last_word, load_policies
 from fourgates.audit.build import build_rows, build_sink
 from fourgates.audit.columns import Row

@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from selenium.webdriver import Chrome
 
-from fourgates.approval.service import DevelopmentUser, ServiceSettings, build_app
+from fourgates.approval.service.app import build_app
+from fourgates.approval.service.settings import DevelopmentUser, ServiceSettings
 from support.approver import ports_of, token
 from support.browser import WIDE, OpenTab, Tab, chromium, missing
 from support.serving import served

@@ -9,8 +9,9 @@ from typing import Any
 
 import httpx
 
-from fourgates.approval.service import DevelopmentUser, ServicePorts, ServiceSettings, build_app
+from fourgates.approval.service.app import ServicePorts, build_app
 from fourgates.approval.service.openid import Provider
+from fourgates.approval.service.settings import DevelopmentUser, ServiceSettings
 from fourgates.contract.ports import Publisher
 from fourgates.gates.identity import APPROVALS_AUDIENCE, TokenVerifier
 from support.approvals import GROUP

@@ -3,92 +3,93 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError
 
 from fourgates.cli.local import free_ports
-from fourgates.contract import ids
-from fourgates.contract.avro import AvroCodec
-from fourgates.contract.canonical import canonical, digest
-from fourgates.contract.events import ApprovalEvent, ApprovalKind, HoldReason
-from fourgates.contract.parts import Gate, Principal, Verdict
-from fourgates.contract.seals import RecordOpener, RecordWriter, seal_verdict
+from fourgates.contract.events import ApprovalKind
+from fourgates.contract.ports import Position
+from fourgates.contract.seals import RecordOpener
 from fourgates.contract.topology import APPROVALS
 from fourgates.runtime.children import end_group, spawn
-from fourgates.runtime.data import data_folder
 from fourgates.runtime.kafka import KafkaBus
-from fourgates.runtime.keys import DevKeys
-from fourgates.runtime.registry import LocalRegistry
-from support.approvals import held
 from support.downstream import Downstream
 from support.eventually import eventually
-from support.samples import CALL
-from support.toolbox import VARIABLE, make_catalog
-from support.worlds import TENANT
+from support.scribe import Scribe, Scribes, Sealed
+from support.toolbox import VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
-_AT_ONCE = 500
-_OF_ONE_AGENT = 50
+GROUP = "waiter"
+_BATCH, _BATCHES_AT_ONCE = 1_000, 3
+_LOOK_S = 0.1
 
 
 class ManyHolds:
-    """Appends holds as the authorizer does, and starts and ends the waiter that asks about them."""
+    """Writes holds, and starts and ends the waiter."""
 
     def __init__(self, bootstrap: str, folder: Path) -> None:
         self.folder, self.bootstrap = folder, bootstrap
-        self.keyring = DevKeys.load(folder / "home" / "keys")
-        self._codec = AvroCodec(LocalRegistry(data_folder("schemas")))
-        self.bus = KafkaBus(bootstrap, RecordOpener(self._codec, self.keyring.verifier()))
         Downstream(folder / "downstream.sqlite")
-        tool = make_catalog(folder).get("pay")
-        assert tool is not None
-        self._tool = tool
+        self.scribe = Scribe(folder)
+        self.bus = KafkaBus(bootstrap, RecordOpener(self.scribe.codec, self.scribe.keyring.verifier()))
         self.written = 0
         self._port = free_ports(1)[0]
         self._child: Any = None
 
     async def write(self, count: int, expires: Callable[[int], int]) -> None:
-        """So many new holds, the n-th expiring at `expires(n)`; each of a call of its own, sealed by every gate before it."""
-        writer = RecordWriter(self._codec, self.keyring.signer("authorizer"))
-        for start in range(0, count, _AT_ONCE):
-            batch = [self._hold(self.written + n, expires(n)) for n in range(start, min(start + _AT_ONCE, count))]
-            await asyncio.gather(*(self.bus.raw.append(*writer.encode(event)) for event in batch))
+        """So many new holds about which nobody was asked yet, the n-th expiring at `expires(n)`."""
+        await self._write(count, expires, asked=False)
+
+    async def write_asked(self, count: int, expires: Callable[[int], int]) -> None:
+        """The same with the waiter's questions, as if it had asked about all of them and committed that. It must not run."""
+        assert self._child is None
+        await self._write(count, expires, asked=True)
+        await self._commit(await self.bus.ends(APPROVALS))
+
+    async def _write(self, count: int, expires: Callable[[int], int], *, asked: bool) -> None:
+        numbers = range(count)
+        batches = [{self.written + n: expires(n) for n in numbers[at : at + _BATCH]} for at in numbers[::_BATCH]]
+        places = asyncio.Semaphore(_BATCHES_AT_ONCE)
+        async with Scribes(self.folder) as scribes:
+
+            async def one(batch: dict[int, int]) -> None:
+                async with places:
+                    positions = await self._append(await scribes.helds(batch))
+                    if asked:
+                        await self._append(await scribes.questions(batch, positions))
+
+            await asyncio.gather(*map(one, batches))
         self.written += count
 
-    def hold_id(self, number: int) -> str:
-        return ids.event_id(self._call_id(number), "authorizer", "Held")
+    async def _append(self, records: list[Sealed]) -> list[Position]:
+        return await asyncio.gather(*(self.bus.raw.append(*record) for record in records))
 
-    def _call_id(self, number: int) -> str:
-        who = self._asker(number)
-        return ids.call_id(who.issuer, who.tenant, who.subject, who.agent, CALL.run_id, f"call_{number}")
+    async def _commit(self, offsets: Mapping[int, int]) -> None:
+        """For the waiter's group, in which nobody is now."""
+        todo = {TopicPartition(APPROVALS, number): offset for number, offset in offsets.items()}
+        consumer = AIOKafkaConsumer(bootstrap_servers=self.bootstrap, group_id=GROUP, enable_auto_commit=False)
+        await consumer.start()
+        try:
+            consumer.assign(list(todo))
 
-    def _asker(self, number: int) -> Principal:
-        return dataclasses.replace(CALL.principal, tenant=TENANT, agent=f"bot-{number // _OF_ONE_AGENT}")
+            async def committed() -> bool:
+                with suppress(KafkaError):  # the last member may not have left yet
+                    await consumer.commit(todo)
+                    return True
+                return False
 
-    def _hold(self, number: int, expires_ms: int) -> ApprovalEvent:
-        who, call_id = self._asker(number), self._call_id(number)
-        arguments = {"order": f"A-{number}", "cents": 9_000, "mode": "ok"}
-        text = canonical(arguments).decode()
-        call = dataclasses.replace(
-            CALL, call_id=call_id, tool_call_id=f"call_{number}", principal=who, tool="pay", tool_version=self._tool.version,
-            risk=self._tool.risk, arguments=text, args_digest=digest(arguments),
-        )  # fmt: skip
-        verdicts: tuple[Verdict, ...] = ()
-        for gate in (Gate.VALIDATOR, Gate.AUTHORIZER):
-            verdict = Verdict(gate=gate, key_id="", at_ms=1, reasons='{"policies":["large-payments"],"digest":"x"}')
-            verdicts = seal_verdict(self.keyring.signer(gate.value), call, verdict, verdicts)
-        return held(
-            self.hold_id(number), call, reason=HoldReason.POLICY, verdicts=verdicts, expires_ms=expires_ms,
-            facts='{"owned":true}',
-        )  # fmt: skip
+            await eventually(committed, 60)
+        finally:
+            await consumer.stop()
 
     async def start_waiter(self) -> float:
         """Seconds from the process's start until it says that it is ready."""
@@ -101,14 +102,16 @@ class ManyHolds:
         began = time.monotonic()
         argv = (sys.executable, "-m", "fourgates.cli", "run", "waiter")
         self._child = spawn(argv, self.folder / "waiter.log", env=environment)
-        await eventually(self._ready, 600)
-        return time.monotonic() - began
+        async with httpx.AsyncClient(trust_env=False) as http:
 
-    async def _ready(self) -> bool:
-        with suppress(httpx.HTTPError):
-            async with httpx.AsyncClient(trust_env=False) as http:
-                return (await http.get(f"http://127.0.0.1:{self._port}/readyz")).is_success
-        return False
+            async def ready() -> bool:
+                await asyncio.sleep(_LOOK_S)  # it shares the processors with us
+                with suppress(httpx.HTTPError):
+                    return (await http.get(f"http://127.0.0.1:{self._port}/readyz")).is_success
+                return False
+
+            await eventually(ready, 600)
+        return time.monotonic() - began
 
     async def end_waiter(self) -> None:
         """In order: what is finished is committed."""
@@ -129,17 +132,20 @@ class ManyHolds:
 
     async def asked(self, count: int) -> None:
         """Returns once the log holds a Held and a Requested of so many."""
-        await eventually(lambda: self._reached(2 * count), 3_600)
+        await eventually(lambda: self._reached(2 * count), 600)
 
     async def _reached(self, records: int) -> bool:
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(_LOOK_S)
         return sum((await self.bus.ends(APPROVALS)).values()) >= records
 
-    async def expired(self) -> dict[str, int]:
-        """Hold -> broker time of its first Expired."""
+    async def expired(self, due: Mapping[str, int]) -> dict[str, int]:
+        """Hold -> broker time of the Expired that counted: the first at or after its time."""
         found: dict[str, int] = {}
+        codec = self.scribe.codec
         async for received in self.bus.scan(APPROVALS):
-            if self._codec.glance(APPROVALS, received.value) == (ApprovalKind.EXPIRED.value, received.key.decode()):
-                record = self._codec.decode(APPROVALS, received.value)
-                found.setdefault(record.hold_id, received.time_ms)  # type: ignore[attr-defined]  # an ApprovalEvent
+            if codec.glance(APPROVALS, received.value) != (ApprovalKind.EXPIRED.value, received.key.decode()):
+                continue
+            hold_id = codec.decode(APPROVALS, received.value).hold_id  # type: ignore[attr-defined]  # an ApprovalEvent
+            if received.time_ms >= due.get(hold_id, received.time_ms + 1):
+                found.setdefault(hold_id, received.time_ms)
         return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fourgates.catalog import Catalog
 from fourgates.contract.codes import Code
-from fourgates.contract.parts import Principal
 from fourgates.gates.approval import HoldState
 from fourgates.gates.control_view import ControlView
 from fourgates.gates.refusal import Refusal
@@ -51,6 +50,4 @@ class Hopeless:
         return "" if (hold.about.tool, hold.about.tool_version) in self._versions else _CHANGED
 
     def _barred(self, hold: HoldState) -> Refusal | None:
-        about = hold.about
-        who = Principal(issuer="", subject=about.subject, tenant=about.tenant, person=hold.asker, agent=about.agent)
-        return self._controls.barred(about.tool, who, about.run_id)
+        return self._controls.barred(hold.about.tool, hold.about, hold.about.run_id)

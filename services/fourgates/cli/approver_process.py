@@ -10,7 +10,8 @@ from starlette.applications import Starlette
 
 from fourgates.approval.notices import Notifier
 from fourgates.approval.notices.journal import Journal
-from fourgates.approval.service import OpenIdSettings, ServicePorts, build_app
+from fourgates.approval.service.app import ServicePorts, build_app
+from fourgates.approval.service.settings import OpenIdSettings
 from fourgates.assembly import producer_of
 from fourgates.cli.people import issue_approver, offered_users
 from fourgates.cli.serving import serving, telling_health

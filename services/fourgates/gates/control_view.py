@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fourgates.contract.parts import Principal
 from fourgates.contract.ports import Envelope, Following, Log
 from fourgates.contract.topology import CONTROLS
-from fourgates.gates.controls import ControlFold
+from fourgates.gates.controls import ControlFold, Whose
 from fourgates.gates.refusal import Refusal
 
 
@@ -34,7 +33,7 @@ class ControlView:
         self._fold.apply(envelope)
         self._told()
 
-    def barred(self, tool: str, who: Principal, run_id: str) -> Refusal | None:
+    def barred(self, tool: str, who: Whose, run_id: str) -> Refusal | None:
         """Why such a call may not go on now. Raises RuntimeError where the view was not started: it would let all pass."""
         if self._following is None:
             raise RuntimeError("the view of the controls was not started")

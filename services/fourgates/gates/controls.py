@@ -8,15 +8,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Protocol
 
 from fourgates.contract.codes import Code
 from fourgates.contract.errors import ConfigurationError
 from fourgates.contract.events import RUN_SUBJECT, Control, ControlKind
 from fourgates.contract.ids import run_key, run_started_ms
-from fourgates.contract.parts import Principal
 from fourgates.contract.ports import Envelope
 from fourgates.contract.topology import HORIZON, LONGEST_WAIT
 from fourgates.gates.refusal import Refusal
+
+
+class Whose(Protocol):
+    """By which names a call may be switched off, beside its tool's and its run's."""
+
+    @property
+    def tenant(self) -> str: ...
+
+    @property
+    def agent(self) -> str: ...
+
 
 _KEPT_MS = int((HORIZON + LONGEST_WAIT) / timedelta(milliseconds=1))
 _TOOL, _AGENT, _TENANT = "tool:", "agent:", "tenant:"
@@ -80,8 +91,10 @@ class ControlFold:
         """What counts on that subject; None where nobody said anything."""
         return self._runs.get(subject) or self._switches.get(subject)
 
-    def barred(self, tool: str, who: Principal, run_id: str) -> Refusal | None:
-        """Why a call of that tool, by this principal, in this run may not go on; None where it may."""
+    def barred(self, tool: str, who: Whose, run_id: str) -> Refusal | None:
+        """Why a call of that tool, of this tenant and agent, in this run may not go on; None where it may."""
+        if not self._runs and not self._switches:
+            return None
         if self._off(run_subject(who.tenant, run_id)):
             return Refusal(Code.RUN_STOPPED, "run_stopped")
         if self._off(_TOOL + tool):

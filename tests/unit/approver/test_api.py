@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from fourgates.approval.service import ServiceSettings
+from fourgates.approval.service.settings import ServiceSettings
 from fourgates.contract.errors import Transient
 from fourgates.contract.events import ApprovalKind, LedgerKind, Record
 from fourgates.contract.ports import Position

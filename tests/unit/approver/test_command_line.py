@@ -15,7 +15,8 @@ import httpx
 import pytest
 from click.testing import Result
 
-from fourgates.approval.service import ServiceSettings, build_app
+from fourgates.approval.service.app import build_app
+from fourgates.approval.service.settings import ServiceSettings
 from fourgates.catalog import Preview
 from fourgates.cli import approvals, approver_login
 from fourgates.cli.approver_client import Approver

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from fourgates.approval.service import ServiceSettings
+from fourgates.approval.service.settings import ServiceSettings
 from fourgates.contract.events import ApprovalKind, HoldReason
 from fourgates.runtime.memory_worker import MemoryWorker
 from support.approvals import decided, person

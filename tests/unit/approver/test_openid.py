@@ -16,7 +16,7 @@ from joserfc.jwk import RSAKey
 from oidc_provider_mock import User, run_server_in_thread
 from pydantic import SecretStr
 
-from fourgates.approval.service import OpenIdSettings, ServiceSettings
+from fourgates.approval.service.settings import OpenIdSettings, ServiceSettings
 from fourgates.approval.service.signin_pages import own_page
 from fourgates.cli.approver_process import provider_of
 from fourgates.contract.errors import ConfigurationError

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fourgates.approval.service import ServiceSettings, build_app
+from fourgates.approval.service.app import build_app
 from fourgates.approval.service.presenting import difference
 from fourgates.approval.service.rendering import HERE, visible
+from fourgates.approval.service.settings import ServiceSettings
 from fourgates.approval.visible import as_text, pieces
 from fourgates.catalog import Preview
 from fourgates.contract.events import ApprovalKind, HoldReason, LedgerKind

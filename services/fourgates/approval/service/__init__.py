@@ -3,8 +3,3 @@
 Consumes approvals (whole, without a group). Produces approvals (Decided), signed with the approver's own key.
 Never clears a call, keeps a database, believes its own word before the log shows it.
 """
-
-from .app import ServicePorts, build_app
-from .settings import DevelopmentUser, OpenIdSettings, ServiceSettings
-
-__all__ = ["DevelopmentUser", "OpenIdSettings", "ServicePorts", "ServiceSettings", "build_app"]
