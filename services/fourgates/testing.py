@@ -167,10 +167,16 @@ class Pipeline:
         )
 
     async def holds(self, subject: str, groups: Sequence[str] = ()) -> list[dict[str, Any]]:
-        """What that person may decide now."""
+        """What that person may see that waits, the most pressing first."""
+        found: list[dict[str, Any]] = []
+        turning = {"limit": 1_000}
         async with self.approver(subject, groups) as http:
-            answer = (await http.get("/api/holds")).raise_for_status().json()
-        return list(answer["holds"])
+            while True:
+                page = (await http.get("/api/holds", params=turning)).raise_for_status().json()
+                found += page["holds"]
+                if page["next"] is None:
+                    return found
+                turning["after"] = page["next"]
 
     async def decide(
         self, hold_id: str, verdict: str, subject: str, groups: Sequence[str] = (), reason: str = "", **more: Any

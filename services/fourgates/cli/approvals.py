@@ -69,14 +69,15 @@ def list_holds(approver: Approver, ended: bool, find: str, json_form: bool) -> N
     """What waits for this person's groups, the most pressing first."""
     if find and not ended:
         raise Fault("--find searches what has ended: give --ended as well.")
-    holds = approver.history(q=find) if ended else approver.holds()
+    holds = iter(approver.history(q=find)) if ended else approver.holds()
     if json_form:
-        _print_json(holds)
+        _print_json(list(holds))
         return
-    console = Console(highlight=False)
+    console, none = Console(highlight=False), True
     for hold in holds:
+        none = False
         print_line(console, hold)
-    if not holds:
+    if none:
         console.print("Nothing fits." if ended else "Nothing waits for you.")
 
 

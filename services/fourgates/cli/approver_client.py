@@ -12,6 +12,7 @@ from fourgates.cli.faults import BROKEN, Fault
 
 _SECONDS = 30.0
 _ID_CHARS = 32
+_PAGE = 500
 SIGN_IN = frozenset({"token_expired", "sign_in_again", "no_token"})
 """Outcomes that a new sign-in helps against."""
 
@@ -35,9 +36,15 @@ class Approver:
         """Who the token speaks for."""
         return self._asked("GET", "/api/me")
 
-    def holds(self) -> list[dict[str, Any]]:
-        """What waits, the most pressing first."""
-        return list(self._asked("GET", "/api/holds")["holds"])
+    def holds(self) -> Iterator[dict[str, Any]]:
+        """What waits, the most pressing first, page by page. One that moves meanwhile may come twice."""
+        turning = {"limit": str(_PAGE)}
+        while True:
+            page = self._asked("GET", "/api/holds", parameters=turning)
+            yield from page["holds"]
+            if page["next"] is None:
+                return
+            turning["after"] = page["next"]
 
     def history(self, **search: str) -> list[dict[str, Any]]:
         """The newest of what has ended and fits."""

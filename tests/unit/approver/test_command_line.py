@@ -7,7 +7,7 @@ import json
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from click.testing import Result
 from fourgates.approval.service.app import build_app
 from fourgates.approval.service.settings import ServiceSettings
 from fourgates.catalog import Preview
-from fourgates.cli import approvals, approver_login
+from fourgates.cli import approvals, approver_client, approver_login
 from fourgates.cli.approver_client import Approver
 from fourgates.cli.settings import read_settings
 from fourgates.cli.world import Base
@@ -88,6 +88,20 @@ async def test_what_waits_is_listed_shown_and_approved(world: Waiting, worker: M
     )
 
 
+async def test_everything_that_waits_is_listed_however_many_pages_it_has(
+    world: Waiting, worker: MemoryWorker, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A8, A9"""
+    monkeypatch.setattr(approver_client, "_PAGE", 2)
+    for letter in "12345":
+        await world.hold(letter * 32, call_of(world.shop, call_id=letter * 64))
+    await world.settle(worker)
+    listed = (await ask(settings, "list", "--as", "ben")).output
+    assert all(letter * 12 in listed for letter in "12345") and listed.count("order A-1001") == 5
+    assert len(json.loads((await ask(settings, "list", "--json", "--as", "ben")).output)) == 5
+    assert "order A-1001" in (await ask(settings, "show", "5" * 8, "--as", "ben")).output
+
+
 async def test_everything_hostile_is_named_in_the_terminal(
     world: Waiting, worker: MemoryWorker, settings: dict[str, str]
 ) -> None:
@@ -147,10 +161,9 @@ async def test_watch_tells_what_waits_and_how_it_ends(
     """A8: until its sign-in ends."""
     listed, holds = threading.Event(), Approver.holds
 
-    def tell_listed(approver: Approver) -> list[dict[str, Any]]:
-        found = holds(approver)
+    def tell_listed(approver: Approver) -> Iterator[dict[str, Any]]:
+        yield from holds(approver)
         listed.set()
-        return found
 
     monkeypatch.setattr(Approver, "holds", tell_listed)
     watching = asyncio.create_task(ask(settings, "watch", "--json", "--as", "ben"))

@@ -84,6 +84,49 @@ async def test_more_than_the_page_holds_is_counted_not_hidden(world: Waiting, wo
     assert page.index("delete_account") < page.index("refund_order")
 
 
+async def test_what_waits_is_turned_over_page_by_page(world: Waiting, worker: MemoryWorker, ben: Browser) -> None:
+    """A8, A9: every page is bounded, the pages together are everything once and in order, whatever is decided meanwhile."""
+    now = world.clock.now_ms()
+    for n in range(12):
+        call = call_of(world.shop, call_id=f"{n:064}", arguments={"amount": n + 1})
+        await world.hold(f"{n:032}", call, expires_ms=now + 900_000)
+    await world.hold("d" * 32, call_of(world.shop, "delete_account", call_id="d" * 64))
+    await world.settle(worker)
+    pages: list[list[str]] = []
+    query = "?limit=5"
+    while query:
+        answer = (await ben.get(f"/api/holds{query}")).json()
+        pages.append([hold["hold_id"] for hold in answer["holds"]])
+        assert answer["waiting"] == 14 - len(pages)
+        query = answer["next"] and f"?limit=5&after={answer['next']}"
+        await ben.decide(pages[-1][0], "deny")
+        await world.settle(worker)
+    assert [len(page) for page in pages] == [5, 5, 3]
+    assert [hold_id for page in pages for hold_id in page] == ["d" * 32, *(f"{n:032}" for n in range(12))]
+
+
+@pytest.mark.parametrize(
+    "query", ["?limit=0", "?limit=1001", "?after=x", "?after=WzFd", "?after=W10=", f"?after={'W' * 401}", "?page=2"]
+)
+async def test_page_that_there_cannot_be_is_said_so(ben: Browser, query: str) -> None:
+    """A8"""
+    answer = await ben.get(f"/api/holds{query}")
+    assert (answer.status_code, answer.json()["outcome"]) == (422, "malformed")
+
+
+async def test_no_page_is_longer_than_what_is_said_to_be_the_most(world: Waiting, worker: MemoryWorker, ben: Browser) -> None:
+    """A9: also for who asks for no limit; and the document says so."""
+    for n in range(201):
+        asker = dataclasses.replace(PRINCIPAL, agent=f"bot-{n // 50}")
+        await world.hold(f"{n:032}", call_of(world.shop, call_id=f"{n:064}", principal=asker))
+    await world.settle(worker)
+    answer = (await ben.get("/api/holds")).json()
+    assert (len(answer["holds"]), answer["waiting"], bool(answer["next"])) == (200, 201, True)
+    document = (await ben.get("/api/openapi.json")).json()
+    limit = next(p for p in document["paths"]["/api/holds"]["get"]["parameters"] if p["name"] == "limit")
+    assert (limit["schema"]["default"], limit["schema"]["maximum"]) == (200, 1_000)
+
+
 async def test_what_somebody_else_has_to_decide_is_kept_apart(world: Waiting, worker: MemoryWorker) -> None:
     """A7: what one asked for, and what waits for a second person."""
     await world.hold("1" * 32, call_of(world.shop, call_id="1" * 64), quorum=2)

@@ -69,6 +69,8 @@ class Holds(_Answer):
     """Open holds, the most pressing first: by risk, in doubt first, then by the time that is left."""
 
     holds: list[HoldSummary]
+    next: str | None = Field(description="`after` of the next page; null: this is the last")
+    waiting: int = Field(description="how many wait in all")
 
 
 class Ended(_Answer):

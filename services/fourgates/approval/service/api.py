@@ -16,7 +16,7 @@ from fourgates.gates.strict_json import Limits, strict_parse
 
 from .answers import Changed, Ended, Holds, Me, Told, summary_of, whole_of
 from .deciding import SIGN_IN_AGAIN, Deciding, Decision
-from .listing import Search, past_of, pressing
+from .listing import Search, Turning, past_of, waiting_of
 from .openapi import document
 from .settings import ServiceSettings
 from .signin import Doorkeeper, SignedIn
@@ -81,8 +81,14 @@ class Api:
         return answered(me)
 
     async def _list(self, request: Request, by: SignedIn) -> Response:
-        views = sorted(self._view.open_for(by.who), key=pressing)
-        return answered(Holds(holds=[summary_of(view, by.who) for view in views]))
+        try:
+            turning = Turning.model_validate(dict(request.query_params))
+        except ValidationError:
+            return refused(422, "malformed", "There is no such page; /api/openapi.json says how one is asked for.")
+        page = waiting_of(self._view.open_for(by.who), turning)
+        return answered(
+            Holds(holds=[summary_of(view, by.who) for view in page.views], next=page.next or None, waiting=page.count)
+        )
 
     async def _ended(self, request: Request, by: SignedIn) -> Response:
         try:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import heapq
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from operator import itemgetter
+from typing import Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from fourgates.approval.visible import as_text
 from fourgates.contract.parts import Principal
@@ -71,6 +74,62 @@ def inbox_of(views: Iterable[HoldView], who: Principal, most: int) -> Inbox:
         grouped(listed), grouped(more), len(mine), sum(v.risk == "destructive" for v in mine),
         len(mine) - len(listed) + len(others) - len(more),
     )  # fmt: skip
+
+
+class Turning(BaseModel):
+    """Which page of what waits somebody wants to see."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    limit: int = Field(default=200, ge=1, le=1_000)
+    """So many at the most."""
+    after: str = Field(default="", max_length=400)
+    """`next` of the page before; empty: the first page, with the most pressing ones."""
+
+    @field_validator("after")
+    @classmethod
+    def _one_of_ours(cls, after: str) -> str:
+        _place_of(after)
+        return after
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """One page of what waits, the most pressing first."""
+
+    views: tuple[HoldView, ...]
+    next: str
+    """What the next page comes after; empty: this is the last."""
+    count: int
+    """How many wait in all."""
+
+
+_Place: TypeAlias = tuple[int, bool, int, int, str]
+
+
+def waiting_of(views: Iterable[HoldView], turning: Turning) -> Waiting:
+    """The page that was asked for. What begins to wait meanwhile, before that place, stands on the first page."""
+    after, count, rest = _place_of(turning.after), 0, []
+    for view in views:
+        count += 1
+        place = (*pressing(view), view.state.hold_id)
+        if after is None or place > after:
+            rest.append((place, view))
+    page = heapq.nsmallest(turning.limit, rest, key=itemgetter(0))
+    following = json.dumps(page[-1][0], separators=(",", ":")) if len(page) < len(rest) else ""
+    return Waiting(tuple(view for _, view in page), base64.urlsafe_b64encode(following.encode()).decode(), count)
+
+
+def _place_of(after: str) -> _Place | None:
+    """Raises ValueError for what no page of ours ended with."""
+    if not after:
+        return None
+    found = json.loads(base64.b64decode(after, altchars=b"-_", validate=True))
+    kinds = [int, bool, int, int, str]
+    if not isinstance(found, list) or [type(part) for part in found] != kinds:
+        raise ValueError("not a place")
+    risk, evidence, expires_ms, held_ms, hold_id = found
+    return risk, evidence, expires_ms, held_ms, hold_id
 
 
 class Search(BaseModel):

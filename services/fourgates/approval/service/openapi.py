@@ -9,7 +9,7 @@ from pydantic.json_schema import models_json_schema
 
 from .answers import Changed, Ended, Holds, HoldWhole, Me, Told
 from .deciding import Decision
-from .listing import Search
+from .listing import Search, Turning
 
 _REFUSED = {
     401: "no token, or one that does not count",
@@ -37,7 +37,9 @@ def document() -> dict[str, Any]:
         "security": [{"approver": []}],
         "paths": {
             "/api/me": {"get": _does("me", "Who is asking", Me)},
-            "/api/holds": {"get": _does("holds", "What waits, the most pressing first", Holds)},
+            "/api/holds": {
+                "get": _does("holds", "What waits, the most pressing first", Holds, 422) | {"parameters": _parameters(Turning)},
+            },
             "/api/holds/{hold_id}": {
                 "parameters": [hold_id], "get": _does("hold", "One hold, with everything that is shown", HoldWhole, 403, 404),
             },
