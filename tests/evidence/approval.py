@@ -13,20 +13,19 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "services")]
 
-from fourgates.authorizer.settings import AuthorizerSettings  # noqa: E402 - after the path is set
-from fourgates.runtime.local_broker import LocalBroker, kafka_available  # noqa: E402
+from fourgates.runtime.local_broker import LocalBroker, kafka_available  # noqa: E402 - after the path is set
 from fourgates.runtime.topics import create_topics  # noqa: E402
 from support.acknowledged import Attacks, checked, traced  # noqa: E402
 from support.eventually import eventually  # noqa: E402
+from support.kafka_world import KafkaWorld  # noqa: E402
 from support.many_holds import ManyHolds  # noqa: E402
-from support.worlds import FAST, MemoryWorld, decide, fresh_order, holds_of  # noqa: E402
+from support.worlds import MemoryWorld, decide, fresh_order, holds_of  # noqa: E402
 
 _LATER_MS = 7 * 86_400_000
 _ASKED = 1_000
@@ -136,16 +135,18 @@ async def judged(folder: Path, calls: int) -> dict[str, Any]:
         await world.stop()
 
 
-async def attacked(folder: Path) -> dict[str, Any]:
-    """agentack's bad scenarios on a live pipeline in which people have two seconds."""
-    world = MemoryWorld(folder, FAST.model_copy(update={"authorizer": AuthorizerSettings(wait=timedelta(seconds=2))}))
-    await world.start()
-    try:
-        attacks = Attacks(world)
-        refused = {name: await attack() for name, attack in attacks.all().items()}
-        reports = [checked(await traced(world, run_id), folder) for run_id in attacks.runs]
-    finally:
-        await world.stop()
+async def attacked(libs: Path, folder: Path) -> dict[str, Any]:
+    """agentack's bad scenarios on a live pipeline, a process each stage, on real Kafka."""
+    async with LocalBroker(folder / "kafka", libs=libs) as broker:
+        await create_topics(broker.bootstrap)
+        world = KafkaWorld(broker.bootstrap, folder)
+        await world.start()
+        try:
+            attacks = Attacks(world)
+            refused = {name: await attack() for name, attack in attacks.all().items()}
+            reports = [checked(await traced(world, run_id), folder) for run_id in attacks.runs]
+        finally:
+            await world.stop()
     return {
         "agentack_attacks": len(refused), "agentack_refused": sum(refused.values()),
         "agentack_attack_findings": sum(len(report.findings) for report in reports),
@@ -173,7 +174,7 @@ async def evidence(libs: Path, pending: int, expire: int, calls: int) -> dict[st
         async with on_kafka(libs, folder / "expiring") as many:
             found |= told(await expiry(many, expire))
         found |= told(await judged(folder / "judged", calls))
-        found |= told(await attacked(folder / "attacked"))
+        found |= told(await attacked(libs, folder / "attacked"))
     return found | {"whole_s": round(time.monotonic() - began), "notes": _NOTES}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from agentack.parser import read_jsonl
 from agentack.policy import Policy
 
 from fourgates.approval.trace import POLICY, Trace, TraceBook
+from fourgates.contract import ids
 from fourgates.contract.canonical import canonical, digest
 from fourgates.contract.codes import Code
 from fourgates.contract.events import CallCleared, Control, ControlKind
@@ -24,7 +26,7 @@ from fourgates.gates.approval import proven_by
 from fourgates.gates.controls import run_subject
 from fourgates.sdk import Answer, Run
 from support.eventually import eventually
-from support.worlds import TENANT, StoryWorld, decide, fresh_order, holds_of, publish
+from support.worlds import TENANT, StoryWorld, decide, fresh_order, holds_of, not_yet_final, publish
 
 CENTS = 9_000
 """So much needs a person."""
@@ -49,8 +51,8 @@ def checked(trace: Trace, folder: Path) -> EvaluationReport:
 class Attacks:
     """Each drives one of agentack's bad scenarios against the pipeline; True where it did not come through."""
 
-    def __init__(self, world: StoryWorld, wait: float = 0.5) -> None:
-        self.world, self.wait = world, wait
+    def __init__(self, world: StoryWorld) -> None:
+        self.world = world
         self.runs: list[str] = []
 
     def all(self) -> dict[str, Callable[[], Awaitable[bool]]]:
@@ -67,8 +69,7 @@ class Attacks:
 
     async def _asked(self, run: Run, order: str, number: str = "1") -> tuple[Answer, str]:
         """A payment that waits for a person, and its hold."""
-        text = json.dumps({"order": order, "cents": CENTS})
-        pending = await run.call("pay", text, tool_call_id=number, wait=self.wait)
+        pending = await not_yet_final(run, "pay", json.dumps({"order": order, "cents": CENTS}), tool_call_id=number)
         [hold] = await eventually(lambda: holds_of(self.world, pending.call_id))
         return pending, hold["hold_id"]
 
@@ -99,10 +100,29 @@ class Attacks:
         cleared: CallCleared = (await self._cleared(pending.call_id)).record
         arguments = {"order": other, "cents": CENTS}
         call = dataclasses.replace(cleared.call, arguments=canonical(arguments).decode(), args_digest=digest(arguments))
-        position = await publish(self.world, "waiter", dataclasses.replace(cleared, event_id="5" * 32, call=call))
-        swapped = await run.call("pay", json.dumps(arguments), tool_call_id="1", wait=5)
+        position = await publish(self.world, "waiter", dataclasses.replace(cleared, event_id=ids.random_id(), call=call))
+        swapped = await not_yet_final(run, "pay", json.dumps(arguments), tool_call_id="1")
         turned_down = swapped.code is Code.IDEMPOTENCY_CONFLICT and await self._dead(position)
         return ended.code is Code.OK and turned_down and (self.paid(order), self.paid(other)) == (1, 0)
+
+    async def tool_swap(self) -> bool:
+        """People approve a payment; a clearance with another tool's name is appended, and the model swaps it in its own text."""
+        run, order = self._run(), fresh_order()
+        pending, hold_id = await self._asked(run, order)
+        swapped = await not_yet_final(run, "wipe", '{"target":"attic"}', tool_call_id="1")
+        await decide(self.world, hold_id, "approve")
+        ended = await run.wait(pending.call_id)
+        cleared: CallCleared = (await self._cleared(pending.call_id)).record
+        validated = [e.record.call for e in await self.world.records(CALLS_VALIDATED)]
+        [wipe] = [call for call in validated if (call.call_id, call.tool) == (swapped.call_id, "wipe")]
+        renamed = dataclasses.replace(cleared.call, tool="wipe", tool_version=wipe.tool_version, risk=wipe.risk)
+        for call in (wipe, renamed):
+            position = await publish(self.world, "waiter", dataclasses.replace(cleared, event_id=ids.random_id(), call=call))
+            if not await self._dead(position):
+                return False
+        wiped = any(key == swapped.call_id for _, key, _ in self.world.downstream.entries("wipe"))
+        codes = (swapped.code, ended.code)
+        return codes == (Code.IDEMPOTENCY_CONFLICT, Code.OK) and not wiped and self.paid(order) == 1
 
     async def denial_bypass(self) -> bool:
         """Denied; asked again, and approved afterwards."""
@@ -111,7 +131,7 @@ class Attacks:
         await decide(self.world, hold_id, "deny")
         ended = await run.wait(pending.call_id)
         late = await decide(self.world, hold_id, "approve", "olga")
-        again = await run.call("pay", json.dumps({"order": order, "cents": CENTS}), tool_call_id="1", wait=5)
+        again = await not_yet_final(run, "pay", json.dumps({"order": order, "cents": CENTS}), tool_call_id="1")
         codes = (ended.code, again.code)
         return codes == (Code.APPROVAL_DENIED,) * 2 and late.status_code >= 400 and self.paid(order) == 0
 
@@ -124,7 +144,7 @@ class Attacks:
         envelope = await self._cleared(pending.call_id)
         await self.world.append(CALLS_CLEARED, pending.call_id.encode(), envelope.raw)
         late = await decide(self.world, hold_id, "approve", "olga")
-        again = await run.call("pay", json.dumps({"order": order, "cents": CENTS}), tool_call_id="1", wait=5)
+        again = await not_yet_final(run, "pay", json.dumps({"order": order, "cents": CENTS}), tool_call_id="1")
         return again.code is Code.OK and late.status_code >= 400 and self.paid(order) == 1
 
     async def route_around(self) -> bool:
@@ -134,7 +154,7 @@ class Attacks:
         await decide(self.world, hold_id, "deny")
         await run.wait(pending.call_id)
         text = json.dumps({"cents": CENTS + 1, "order": order})
-        around = await run.call("pay", text, tool_call_id="2", wait=self.wait)
+        around = await not_yet_final(run, "pay", text, tool_call_id="2")
         [hold] = await eventually(lambda: holds_of(self.world, around.call_id))
         held = around.code is Code.APPROVAL_PENDING and self.paid(order) == 0
         await decide(self.world, hold["hold_id"], "deny")
@@ -145,7 +165,7 @@ class Attacks:
         run, order = self._run(), fresh_order()
         pending, hold_id = await self._asked(run, order)
         stop = Control(
-            event_id="7" * 31 + run.id[-1], producer="test", kind=ControlKind.STOP, subject=run_subject(TENANT, run.id),
+            event_id=ids.random_id(), producer="test", kind=ControlKind.STOP, subject=run_subject(TENANT, run.id),
             reason="a person said stop", by="ops", said_ms=1,
         )  # fmt: skip
         await publish(self.world, "operator", stop)
@@ -157,19 +177,30 @@ class Attacks:
         return ended is Code.RUN_STOPPED and self.paid(order) == 0
 
     async def expired(self) -> bool:
-        """The yes comes after the time was over. Needs a world in which people have a second or two."""
+        """The yes comes after the time was over: the authorizer asks once more, and gives people a second and a half."""
         run, order = self._run(), fresh_order()
         pending, hold_id = await self._asked(run, order)
+        asked = next(e.record for e in await self.world.records(APPROVALS) if e.record.event_id == hold_id)
+        short = dataclasses.replace(asked.held, instead_of=hold_id, expires_ms=int(time.time() * 1000) + 1_500)
+        second = ids.random_id()
+        await publish(self.world, "authorizer", dataclasses.replace(asked, event_id=second, hold_id=second, held=short))
         ended = await run.wait(pending.call_id)
-        late = await decide(self.world, hold_id, "approve")
-        return ended.code is Code.APPROVAL_EXPIRED and late.status_code >= 400 and self.paid(order) == 0
+        late = await decide(self.world, second, "approve")
+
+        async def nothing_waits() -> bool:
+            return not await holds_of(self.world, pending.call_id)
+
+        await eventually(nothing_waits)  # the first question is withdrawn: its call has ended
+        first = await decide(self.world, hold_id, "approve")
+        refused = late.status_code >= 400 and first.status_code >= 400
+        return ended.code is Code.APPROVAL_EXPIRED and refused and self.paid(order) == 0
 
     async def unapproved(self) -> bool:
         """A clearance without people, sealed by the authorizer itself; and one that nobody sealed."""
         run, order = self._run(), fresh_order()
         pending, hold_id = await self._asked(run, order)
         held = next(e.record.held for e in await self.world.records(APPROVALS) if e.record.event_id == hold_id)
-        bare = CallCleared(event_id="6" * 32, producer="test", kind="cleared", call=held.call, verdicts=held.verdicts)  # type: ignore[arg-type]
+        bare = CallCleared(event_id=ids.random_id(), producer="test", kind="cleared", call=held.call, verdicts=held.verdicts)  # type: ignore[arg-type]
         sealed = await publish(self.world, "authorizer", bare)
         _, key, value = _unsealed(self.world, bare)
         unsealed = await self.world.append(CALLS_CLEARED, key, value)

@@ -29,7 +29,7 @@ from support.toolbox import VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 GROUP = "waiter"
-_BATCH, _BATCHES_AT_ONCE = 1_000, 3
+_BATCH, _BATCHES_AT_ONCE = 500, 3
 _LOOK_S = 0.1
 
 
