@@ -57,6 +57,7 @@ def test_batches_that_come_twice_in_parts_and_in_disorder_change_nothing(engine:
     once = engine.ask("SELECT * FROM fourgates.call_facts ORDER BY call_id")
     for _ in range(4):
         engine.take(dice.sample(tape.received, dice.randrange(1, len(tape.received))))
+    assert engine.ask("SELECT * FROM fourgates.call_facts ORDER BY call_id") == once, "in parts that are not merged yet"
     engine.store.command("OPTIMIZE TABLE fourgates.call_rollup FINAL")
     assert engine.ask("SELECT * FROM fourgates.call_facts ORDER BY call_id") == once
 
