@@ -106,6 +106,13 @@ def test_personal_data_is_redacted_as_the_contract_names_it_and_wholly_for_an_un
     assert CARD not in everything(rows_of(unknown))
 
 
+def test_a_password_in_running_text_never_lands_whatever_the_contract_says() -> None:
+    """R3."""
+    tape = Tape()
+    Life(tape, arguments={"note": "sign in for me, my password: summer2024"}).validated()
+    assert "summer2024" not in everything(rows_of(tape)) + everything(rows_of(tape, refund_order=("card",)))
+
+
 def test_a_placeholder_here_is_the_one_that_the_model_saw() -> None:
     """R3: it depends on the call and the key, not on where the value stood."""
     tape = Tape()

@@ -180,13 +180,13 @@ def test_what_a_refusing_rule_looked_at_goes_to_the_audit() -> None:
 def test_secrets_and_personal_data_do_not_reach_the_audit_by_a_rule() -> None:
     """B1, R3: by their form, by their name, and as the contract names them; the mark tells nothing of the value."""
     secret = "sk_live_" + "4eC39HqLyjWDarjtT1zdP7dc"
-    tool_args = {"order_id": secret, "note": "write to anna.k@shop.example", "amount": 1}
+    tool_args = {"order_id": secret, "note": "write to anna.k@shop.example; my password: summer2024", "amount": 1}
     rule = "args.order_id == 'A-1' && args.note == null && args.kind == 'part'"
     refusal = judged(rule, args=tool_args, redact=("email",))
     assert refusal is not None
     values = refusal.detail["values"]
     assert secret not in repr(refusal)
-    assert "anna.k@shop.example" not in repr(refusal)
+    assert "anna.k@shop.example" not in repr(refusal) and "summer2024" not in repr(refusal)
     assert values["args.note"].startswith("write to [redacted:email:000000]")
     assert values["args.kind"] == "full"
 

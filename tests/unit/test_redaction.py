@@ -1,7 +1,9 @@
 """No secret comes out, however it is split, spelt or nested; what is none stays."""
 
 import json
+import random
 import re
+import string
 
 import pytest
 from hypothesis import given, settings
@@ -11,13 +13,14 @@ from fourgates.contract.errors import ConfigurationError
 from fourgates.gates import redaction_matcher
 from fourgates.gates.redaction import Redacted, Redactor
 from fourgates.gates.redaction_marks import has_placeholder
-from fourgates.gates.redaction_patterns import PATTERNS, PERSONAL, SECRETS, Pattern
+from fourgates.gates.redaction_patterns import CHOSEN, PATTERNS, SECRETS, Pattern
 from fourgates.gates.redaction_proof import prove
+from fourgates.gates.redaction_words import is_worded
 
 KEY = b"a placeholder key for tests"
 PLACEHOLDER = re.compile(r"\[redacted:[a-z_]+:[0-9a-f]{6}\]")
 INVISIBLE = ["\u200b", "\u200d", "\u2060", "\ufeff", "\u00ad", "\u202e", "\U000e0041", "\ufe0f", "\x00", "\x07", "\x1b[0m"]
-ALL = Redactor(KEY, "call-1", PERSONAL)
+ALL = Redactor(KEY, "call-1", CHOSEN)
 PLAIN = Redactor(KEY, "call-1")
 
 
@@ -122,6 +125,45 @@ def test_what_is_no_secret_stays(text: str) -> None:
     assert PLAIN.redact(text) == Redacted(text, 0)
 
 
+IN_RUNNING_TEXT = [
+    "Shop account password: %s", "call me back, the password is %s, as always", "{'user': 'anna', 'password': '%s'}",
+    "I have a new account. Password:\n    %s\nBest", "your one-time access token: %s!",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", IN_RUNNING_TEXT)
+@pytest.mark.parametrize("value", ["annalund.pass", "summer2024", "anna.lund.123"])
+def test_a_password_of_words_in_running_text_goes_only_where_the_contract_names_passwords(text: str, value: str) -> None:
+    """R3, R4: a model may have been asked to sign in with it; where a value has its place, it goes whatever it looks like."""
+    if " is " not in text or any(map(str.isdigit, value)):
+        assert value not in Redactor(KEY, "c", ["password"]).redact(text % value).text
+    assert PLAIN.redact(text % value).text == text % value
+    assert value not in PLAIN.redact(f"password: {value}").text
+
+
+@pytest.mark.parametrize("text", IN_RUNNING_TEXT)
+@pytest.mark.parametrize("value", ["4fA7bQ9cZ2", "Tr0ub4dor&3", "k8wq3-zz71x-p04mm"])
+def test_a_dense_value_in_running_text_goes_for_every_tool(text: str, value: str) -> None:
+    """R3"""
+    assert value not in PLAIN.redact(text % value).text
+
+
+def test_only_one_key_in_a_hundred_could_be_words() -> None:
+    """R3: what looks like words is not taken out of running text."""
+    chance = random.Random(7)
+    for alphabet in (string.ascii_letters + string.digits, string.ascii_lowercase + string.digits, string.hexdigits + "_-"):
+        keys = ["".join(chance.choices(alphabet, k=16)) for _ in range(2_000)]
+        assert sum(map(is_worded, keys)) <= 20
+
+
+@pytest.mark.parametrize("key", ["-----BEGIN RSA PRIVATE KEY-----\n%s", "-----BEGIN PRIVATE KEY-----%s-----END PRIVATE KEY-----"])
+def test_a_private_key_is_one_by_what_follows_its_first_line(key: str) -> None:
+    """R3, R4"""
+    assert PLAIN.redact(key % "\n") == Redacted(key % "\n", 0)
+    for body in ("Proc-Type: 4,ENCRYPTED\n\nMIIE\nvQ4f\n", "MIIEvQ4fA7bQ", "\\nMIIEvQ4fA7bQ\\n"):
+        assert "vQ4f" not in PLAIN.redact(key % body).text
+
+
 @pytest.mark.parametrize(
     ("kind", "text", "gone"),
     [
@@ -204,7 +246,7 @@ def test_hints_that_ran_out_of_memory_do_not_hide_a_secret(monkeypatch: pytest.M
         def Match(self, text: str) -> None:
             return None
 
-    monkeypatch.setattr(matcher, "_hints", Exhausted())
+    monkeypatch.setattr(matcher._forms, "_set", Exhausted())
     assert matcher.spans("password=swordfish")
 
 

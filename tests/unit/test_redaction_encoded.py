@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from fourgates.gates.redaction import Redactor
 from fourgates.gates.redaction_encoded import joined_lines, plain_base64, unquoted
 from fourgates.gates.redaction_matcher import matcher_of
-from fourgates.gates.redaction_patterns import PATTERNS, PERSONAL, SECRETS, Pattern
+from fourgates.gates.redaction_patterns import CHOSEN, PATTERNS, SECRETS, Pattern
 
 KEY = b"a placeholder key for tests"
-PLAIN, ALL = Redactor(KEY, "call-1"), Redactor(KEY, "call-1", PERSONAL)
+PLAIN, ALL = Redactor(KEY, "call-1"), Redactor(KEY, "call-1", CHOSEN)
 TOKEN = "ghp_" + "Zq7x" * 9
 SWORDFISH = "swordfish"
 
@@ -130,7 +130,7 @@ def test_the_quick_way_takes_out_what_the_whole_way_takes_out(document: object, 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda p: f"{p.kind}-{p.sample[1][:10].strip()}")
 def test_every_match_contains_its_hint(pattern: Pattern) -> None:
     """R3"""
-    matcher = matcher_of(frozenset((*SECRETS, *PERSONAL)))
+    matcher = matcher_of(frozenset((*SECRETS, *CHOSEN)))
     assert matcher.has_form("".join(pattern.sample))
 
 

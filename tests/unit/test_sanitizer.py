@@ -19,7 +19,7 @@ from fourgates.contract.ports import Envelope, Following, Position, Sink
 from fourgates.contract.topology import CALLS_COMPLETED, CALLS_LEDGER, RECORDS_DEAD
 from fourgates.gates import answers
 from fourgates.gates.redaction import Redactor
-from fourgates.gates.redaction_patterns import PERSONAL
+from fourgates.gates.redaction_patterns import CHOSEN
 from fourgates.sanitizer import contents as contents_module
 from support.sanitizing import RUN, Sanitizing
 from support.sealing import writer
@@ -78,7 +78,7 @@ async def test_the_first_bytes_are_told_after_other_keys_and_other_patterns(
     first = world.finals()[0]
     await world.crash()
     world.redeliver_all()
-    monkeypatch.setattr(contents_module, "Redactor", lambda key, call_id, kinds: Redactor(b"another key", call_id, PERSONAL))
+    monkeypatch.setattr(contents_module, "Redactor", lambda key, call_id, kinds: Redactor(b"another key", call_id, CHOSEN))
     await world.start()
     await world.drained()
     await world.say(K.REPLAYED)

@@ -1,4 +1,4 @@
-"""What lands in the store is redacted: secrets always, personal data as the tool's contract names it."""
+"""What lands in the store is redacted: secrets and passwords always, personal data as the tool's contract names it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from fourgates.catalog import Catalog
 from fourgates.gates.redaction import Redactor
-from fourgates.gates.redaction_patterns import PERSONAL
+from fourgates.gates.redaction_patterns import CHOSEN
 
 KindsOf: TypeAlias = Callable[[str], Sequence[str] | None]
 """The kinds of personal data that a tool's contract names; None for a tool that nobody knows."""
@@ -61,8 +61,9 @@ class Redactions:
         self._harmless: dict[tuple[str, ...], dict[str, str]] = {}
 
     def of(self, tool: str, call_id: str) -> Clean:
-        named = self._kinds_of(tool) if tool else PERSONAL
-        kinds = PERSONAL if named is None else tuple(sorted(named))
+        named = self._kinds_of(tool) if tool else CHOSEN
+        # A model may need a password that stands in running text; whoever reads the audit does not.
+        kinds = CHOSEN if named is None else tuple(sorted({*named, "password"}))
         harmless = self._harmless.setdefault(kinds, {})
         return Clean(Redactor(self._key, call_id, kinds), harmless)
 

@@ -33,8 +33,8 @@ _NOBODY_SETS = frozenset({
 """What the runtime derives or holds; a model that may send one would choose its identity or its key (C9)."""
 _RESERVED = ("call_id", "tool_call_id", "idempotency_key", "token", "access_token", "api_key", "authorization", "password")
 """Some of them as they are usually spelled."""
-PERSONAL_DATA = frozenset({"card", "iban", "email", "phone"})
-"""Kinds of personal data that a contract may name beside secrets, which are always redacted."""
+REDACTED_WHERE_NAMED = frozenset({"card", "iban", "email", "phone", "password"})
+"""Kinds that a contract may name beside secrets, which are always redacted."""
 _ORIGIN = re.compile(r"user|within|host|model|result(:[a-zA-Z0-9_-]{1,64})?")
 _SCALARS = frozenset({"string", "integer", "number", "boolean"})
 _NOTHING = timedelta(0)
@@ -189,8 +189,8 @@ def _has_default(root: Mapping[str, Any], name: str) -> bool:
 
 
 def _results(tool: Tool) -> Iterator[Complaint]:
-    if odd := sorted(set(tool.redact) - PERSONAL_DATA):
-        yield f"redact names {', '.join(odd)}, which nobody would redact; there are {', '.join(sorted(PERSONAL_DATA))}"
+    if odd := sorted(set(tool.redact) - REDACTED_WHERE_NAMED):
+        yield f"redact names {', '.join(odd)}, which nobody would redact; there are {', '.join(sorted(REDACTED_WHERE_NAMED))}"
     if not all(tool.lift) or len(set(tool.lift)) != len(tool.lift):
         yield "lift holds an empty name or one twice; name each top-level field of the result once"
     if not all(name for field in tool.trusted_results for name in field.split("/")):

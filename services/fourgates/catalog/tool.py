@@ -146,7 +146,8 @@ class Tool:
     An address book is not a web page. Nobody but this tool's owner may be able to write there.
     """
     redact: tuple[str, ...] = ()
-    """Kinds of personal data to redact beside secrets: `card`, `iban`, `email`, `phone`."""
+    """Kinds to redact beside secrets: personal data (`card`, `iban`, `email`, `phone`), and with `password` also passwords of
+    plain words in running text."""
     lift: tuple[str, ...] = ()
     """Top-level fields of a JSON result that are lifted into the observation."""
 

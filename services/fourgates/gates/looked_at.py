@@ -22,11 +22,11 @@ def names_in(expression: str, known: Iterable[str]) -> tuple[str, ...]:
 
 
 def looked_at(names: Iterable[str], values: Mapping[str, Any], kinds: Collection[str]) -> dict[str, Any]:
-    """Variable -> its value, without secrets and the personal data of these kinds; a long one is cut.
+    """Variable -> its value, without secrets, passwords and the personal data of these kinds; a long one is cut.
 
     The marks bear no digits of the values: these records are read by more people than the placeholders' key.
     """
-    redactor, shown = Redactor(bytes(32), "", kinds), {}
+    redactor, shown = Redactor(bytes(32), "", {*kinds, "password"}), {}
     for name in list(names)[:_MOST_NAMES]:
         value = values.get(name)
         plain = {name.rpartition(".")[2]: value.isoformat() if isinstance(value, datetime) else value}

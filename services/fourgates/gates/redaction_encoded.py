@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import re2
 
-from fourgates.gates.redaction_matches import matches
+from fourgates.gates.redaction_matches import matches, subject_of
 
 ENCODED_HINTS = (r"%[0-9A-Fa-f]{2}", r"[0-9A-Za-z+/_-]{20}", r"\\[nrt]", r"\\u[0-9A-Fa-f]{4}")
 """Where none of these occurs there is nothing to undo: percent encoding; every run that could be base64, and any long key;
@@ -65,7 +65,7 @@ class View:
 
 def plain_base64(text: str) -> Iterator[tuple[int, int, str]]:
     """(start, end, what it says) of each run of base64 that holds text."""
-    for run in matches(_BASE64, text, of_ascii=True):
+    for run in matches(_BASE64, text, subject_of(text)):
         bare = "".join(run.group(0).split()).rstrip("=").replace("-", "+").replace("_", "/")
         if len(bare) % 4 == 1:
             bare = bare[:-1]
@@ -82,7 +82,7 @@ def unquoted(text: str) -> Iterator[View]:
 
     Bytes beyond ASCII stand as the Latin-1 characters of the same number.
     """
-    for token in matches(_PERCENT, text, of_ascii=True):
+    for token in matches(_PERCENT, text, subject_of(text)):
         start, end = token.span()
         yield _undone(text, start, end)
         for parameter in _PARAMETER.finditer(text, start, end):
@@ -101,17 +101,28 @@ def _undone(text: str, start: int, end: int) -> View:
     return view
 
 
-def unprinted(text: str) -> View:
-    """The text with the line breaks and tabs that a program printed as `\\n` and `\\t`."""
-    view, last = View(), 0
-    for printed in _PRINTED.finditer(text):
-        if printed.start() > last:
-            view.add(text[last : printed.start()], last, printed.start())
-        view.add(_MEANT[printed[1]], printed.start(), printed.end())
-        last = printed.end()
-    if last < len(text):
-        view.add(text[last:], last, len(text))
-    return view
+def unprinted(text: str) -> Iterator[View]:
+    """The lines in which a program printed line breaks and tabs as `\\n` and `\\t`, these undone; with the line after each."""
+    at = 0
+    while printed := _PRINTED.search(text, at):
+        last = text.rfind("\n", at, printed.start()) + 1 or at
+        view, at = View(), 0
+        while printed is not None and (not at or printed.start() < at):
+            if printed.start() > last:
+                view.add(text[last : printed.start()], last, printed.start())
+            view.add(_MEANT[printed[1]], printed.start(), printed.end())
+            last = printed.end()
+            at = _end_of_next_line(text, last)
+            printed = _PRINTED.search(text, last)
+        if last < at:
+            view.add(text[last:at], last, at)
+        yield view
+
+
+def _end_of_next_line(text: str, at: int) -> int:
+    end = text.find("\n", at)
+    end = text.find("\n", end + 1) if end >= 0 else end
+    return end if end >= 0 else len(text)
 
 
 def without_breaks(text: str) -> str:

@@ -26,9 +26,9 @@ class Walk:
     """Goes through a JSON value. `text` reads a string that may be JSON itself, `lines` one that is not."""
 
     def __init__(
-        self, personal: frozenset[str], matcher: Matcher, text: Look, lines: Look, placeholder: Callable[[str, str], str]
+        self, chosen: frozenset[str], matcher: Matcher, text: Look, lines: Look, placeholder: Callable[[str, str], str]
     ) -> None:
-        self._personal, self._matcher = personal, matcher
+        self._chosen, self._matcher = chosen, matcher
         self._text, self._lines, self._placeholder = text, lines, placeholder
 
     def value(self, value: Any, depth: int, name: str | None = None) -> tuple[Any, int]:
@@ -79,7 +79,7 @@ class Walk:
     def _leaf(self, text: str, name: str | None, depth: int) -> tuple[str, int]:
         text = clean(text)
         if name is not None and text.strip() and not PLACEHOLDER.fullmatch(text):
-            kind = kind_named(clean(name), text, self._personal)
+            kind = kind_named(clean(name), text, self._chosen)
             if kind is not None:
                 return self._placeholder(kind, text), 1
         if "\\" not in text and not self._matcher.may_hold(text):
@@ -89,8 +89,8 @@ class Walk:
     def _number(self, value: float, name: str | None) -> tuple[Any, int]:
         """A number is a secret by its name, or a card or phone by its digits."""
         text = str(value)
-        kind = kind_named(clean(name), text, self._personal) if name is not None else None
-        if kind is None and self._personal and (spans := self._matcher.spans(text)):
+        kind = kind_named(clean(name), text, self._chosen) if name is not None else None
+        if kind is None and self._chosen and (spans := self._matcher.spans(text)):
             kind = spans[0][2]
         return (value, 0) if kind is None else (self._placeholder(kind, text), 1)
 

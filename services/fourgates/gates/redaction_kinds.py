@@ -11,8 +11,9 @@ from fourgates.gates.redaction_names import entropy
 
 SECRETS = ("private_key", "connection", "authorization", "cookie", "jwt", "api_key", "secret")
 """Redacted for every tool."""
-PERSONAL = ("card", "iban", "email", "phone")
-"""Redacted where a tool's contract names them."""
+CHOSEN = ("card", "iban", "email", "phone", "password")
+"""Redacted where a tool's contract names them: personal data, and with `password` also passwords made of words, wherever they
+stand. Without it these go where a value has its place (a member, a setting, a header), and what stands in running text stays."""
 
 Span: TypeAlias = tuple[int, int]
 Find: TypeAlias = Callable[[Any], Iterator[Span]]
@@ -45,6 +46,11 @@ class Pattern:
     """A text in which it must be found: what stands before it, its two halves, what stands after it."""
     find: Find = last_group
     """Where inside a match the secret stands; nothing where it turns out not to be one."""
+
+    @property
+    def tells_letters_apart(self) -> bool:
+        """Whether the form speaks of characters beyond ASCII."""
+        return r"\p" in self.exact or r"\x{" in self.exact
 
 
 def filler(characters: str, size: int) -> str:

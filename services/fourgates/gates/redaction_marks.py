@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from fourgates.contract.ids import length_prefixed
-from fourgates.gates.redaction_patterns import PERSONAL, SECRETS
+from fourgates.gates.redaction_patterns import CHOSEN, SECRETS
 from fourgates.gates.text import clean
 
-PLACEHOLDER = re.compile(rf"\[redacted:(?:{'|'.join((*SECRETS, *PERSONAL))}):[0-9a-f]{{6}}\]")
-_LONGEST = len("[redacted::xxxxxx]") + max(len(kind) for kind in (*SECRETS, *PERSONAL))
+PLACEHOLDER = re.compile(rf"\[redacted:(?:{'|'.join((*SECRETS, *CHOSEN))}):[0-9a-f]{{6}}\]")
+_LONGEST = len("[redacted::xxxxxx]") + max(len(kind) for kind in (*SECRETS, *CHOSEN))
 _ANY = re.compile(r"\[\s*redacted\s*:\s*[a-z_]+\s*:\s*[0-9a-f]{6}\s*\]", re.IGNORECASE)
 
 

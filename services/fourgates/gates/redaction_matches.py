@@ -33,10 +33,14 @@ class Match:
         return max((number for number, (start, _) in enumerate(self._spans) if start >= 0), default=0)
 
 
-def matches(form: Any, text: str, *, of_ascii: bool = False) -> Iterator[Match]:
-    """All matches of a compiled RE2, from left to right. `of_ascii`: other characters need not be told apart."""
-    # Of ASCII the bytes are the characters; counting them for each match would cost more than finding it.
-    subject: Any = text.encode("ascii", "replace") if of_ascii or text.isascii() else text
+def subject_of(text: str) -> str | bytes:
+    """What a form that speaks of ASCII only is tried on: a byte for each character, so that places need no counting."""
+    # These two are letters of ASCII to a form that does not tell capitals apart.
+    return text if "\u017f" in text or "\u212a" in text else text.encode("ascii", "replace")
+
+
+def matches(form: Any, text: str, subject: str | bytes) -> Iterator[Match]:
+    """All matches of a compiled RE2, from left to right, in the text or in what `subject_of` makes of it."""
     groups = range(form.groups + 1)
     for found in form.finditer(subject):
         yield Match(text, [found.span(group) for group in groups])

@@ -5,11 +5,21 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from fourgates.gates.redaction_kinds import Pattern, Span, filler, is_a_key, only_if
-from fourgates.gates.redaction_names import CERTAIN, ENDING, LIKELY, VAGUE, VAGUE_LEAST, is_harmless, is_ordinary, looks_secret
+from fourgates.gates.redaction_kinds import Find, Pattern, Span, filler, is_a_key, only_if
+from fourgates.gates.redaction_names import (
+    CERTAIN,
+    ENDING,
+    LIKELY,
+    VAGUE,
+    VAGUE_LEAST,
+    is_dense,
+    is_harmless,
+    is_ordinary,
+    looks_secret,
+)
 
 
 def _is_basic(value: str) -> bool:
@@ -26,6 +36,23 @@ def _certain(found: Any) -> Iterator[Span]:
         yield start, end
 
 
+def _stated(found: Any) -> Iterator[Span]:
+    """Where the place says that it is a value, whatever stands there; in running text only what is dense."""
+    for start, end in _certain(found):
+        if _is_a_setting(found) or is_dense(found.string[start:end].rstrip(".")):
+            yield start, end
+
+
+def _is_a_setting(found: Any) -> bool:
+    """`name=value`, `name: "value"` as JSON and programs have it, or a name that begins its line, as in YAML and headers."""
+    text, start = found.string, found.span(1)[0]
+    if "=" in text[found.span(1)[1] : found.span(2)[0]] or found.group(2).lstrip("\\").startswith('"'):
+        return True
+    before = text[max(0, start - _LONGEST_NAME) : start]
+    line = before.rpartition("\n")[2]
+    return (start < _LONGEST_NAME or line != before) and _BEGINS_ITS_LINE.fullmatch(line) is not None
+
+
 def _whole_line(found: Any) -> Iterator[Span]:
     """A passphrase may hold spaces; a type or a template in its place is none."""
     line = found.group(2).strip()
@@ -33,26 +60,33 @@ def _whole_line(found: Any) -> Iterator[Span]:
         yield found.span(2)
 
 
-def _likely(found: Any) -> Iterator[Span]:
-    start, end = _inside_quotes(found)
-    least = VAGUE_LEAST if _IS_VAGUE.search(found.group(1)) else 8
-    value = found.string[start:end]
-    if len(value) >= least and looks_secret(value) and not is_harmless(value) and not is_ordinary(found.group(1)):
-        yield start, end
+def _likely(looks_like_one: Callable[[str], bool]) -> Find:
+    def find(found: Any) -> Iterator[Span]:
+        start, end = _inside_quotes(found)
+        least = VAGUE_LEAST if _IS_VAGUE.search(found.group(1)) else 8
+        value = found.string[start:end]
+        if len(value) >= least and looks_like_one(value) and not is_harmless(value) and not is_ordinary(found.group(1)):
+            yield start, end
+
+    return find
 
 
 def _inside_quotes(found: Any) -> Span:
     """The value without its quotes, which stay, so that what was JSON or a config file still is one."""
     start, end = found.span(2)
     value = found.group(2)
-    opening = re.match(r"\\*[\"'`]", value)
+    opening = _OPENING.match(value)
     if opening:
         start += opening.end()
-        if (closing := re.search(r"\\*[\"'`]$", value)) and closing.start() >= opening.end():
-            end -= len(closing[0])
+        if value.endswith(_QUOTES) and len(bare := value[:-1].rstrip("\\")) >= opening.end():
+            end -= len(value) - len(bare)
     return start, end
 
 
+_OPENING, _QUOTES = re.compile(r"\\*[\"'`]"), ('"', "'", "`")
+_BEGINS_A_SETTING = r"[^\s\"'`]"
+_LONGEST_NAME = 200
+_BEGINS_ITS_LINE = re.compile(r"[\s>*+#/\-\"'`]*[\w.\-]*")
 _IS_VAGUE = re.compile(rf"(?:{VAGUE})$", re.I)
 _QUOTE = r"\\*[\"'`]?"
 _IS = r"[ \t]*(?::=|=>|==?|:)[ \t]*"
@@ -60,6 +94,8 @@ _VALUE = (
     r"(\\*\"(?:[^\"\\\n]|\\[^\"\n])*\\*\"?|\\*'(?:[^'\\\n]|\\[^'\n])*\\*'?|`[^`\n]*`?"
     r"|\$?\{[^{}\n]*\}|\{\{[^{}\n]*\}\}|[^\s\"'`,;&<>]+)"
 )
+_BEGINS = r"[^\s,;&<>]"
+"""How each of these begins. Hints ask for it, so that a name whose value is taken out already gives none."""
 _PHRASE = r"pass(?:[_ ]?(?:word|wd|phrase|code))|pwd"
 _DATABASES = (
     r"postgres(?:ql)?|mysql|mariadb|mongodb|rediss?|amqps?|mssql|sqlserver|oracle|clickhouse|cassandra|neo4j|bolt|"
@@ -69,6 +105,17 @@ _AUTHORIZATION = r"(?i)(?:proxy-)?authorization\\*[\"']?[ \t]*[:=][ \t]*\\*[\"']
 _SCHEMES = r"basic|bearer|digest|token|negotiate|ntlm|apikey|api-key|hawk|sharedkey|aws4-hmac-sha256"
 _NAMED = r"name\\*[\"']?[ \t]*[:=][ \t]*\\*[\"']?[a-z0-9_.\-]*"
 _PAIR = r"[A-Za-z][A-Za-z0-9 _]{1,40}=[^;\"'\n]*"
+
+_NAME_AND_VALUE = rf"(?i)({CERTAIN}){ENDING}{_QUOTE}\]?{_IS}{_VALUE}"
+_HINT_OF_BOTH = rf"(?i)(?:{CERTAIN}){ENDING}{_QUOTE}\]?{_IS}{_BEGINS}"
+_NAME_THEN_VALUE = (
+    rf"(?i)({CERTAIN}){ENDING}{_QUOTE}:[ \t]*\n[ \t]+[\"'`]?([^\s\"'`,;:<>{{}}\[\]#-][^\s\"'`,;:]*)[\"'`]*[ \t]*(?:\n|$)"
+)
+_HINT_OF_LINES = rf"(?i)(?:{CERTAIN}){ENDING}{_QUOTE}:[ \t]*\n[ \t]"
+_LIKELY_AND_VALUE = rf"(?i)([a-z0-9_.\-]*(?:{LIKELY}|{VAGUE})){ENDING}{_QUOTE}\]?{_IS}{_VALUE}"
+_HINT_OF_LIKELY = rf"(?i)(?:{LIKELY}|{VAGUE}){ENDING}{_QUOTE}\]?{_IS}{_BEGINS}"
+_IN_WORDS = r"(?i)pass(?:word|code|phrase)[ \t]+(?:is|was)"
+_VALUE_IN_WORDS = rf"{_IN_WORDS}[ \t]*:?[ \t]+[\"'`]?([^\s\"'`,;\\]+)"
 
 NAMED: tuple[Pattern, ...] = (
     Pattern("connection", rf"(?i)(?:{_DATABASES})[a-z0-9+]*://", rf"(?i)(?:jdbc:)?(?:{_DATABASES})[a-z0-9+]*://[^\s\"'<>`]+",
@@ -80,14 +127,14 @@ NAMED: tuple[Pattern, ...] = (
     Pattern("connection", r"(?i)(?:password|pwd|accountkey|sharedaccesskey|sharedaccesssignature)\s*=",
             rf"(?i)(?:{_PAIR};\s*)+(?:password|pwd|accountkey|sharedaccesskey|sharedaccesssignature)\s*=[^;\"'\n]+(?:;\s*{_PAIR})*;?",
             ("", "Server=db.example;", "User Id=shop;Password=4fA7bQ9c", "")),
-    Pattern("authorization", r"(?i)authorization",
+    Pattern("authorization", rf"{_AUTHORIZATION}[a-z]",
             rf"{_AUTHORIZATION}((?:{_SCHEMES})[ \t]+[^\n\"'\\]+)",
             ("Authorization: ", "Token ", "4fA7bQ9cZ2dK8eM3", "\n")),
-    Pattern("authorization", r"(?i)authorization", rf"{_AUTHORIZATION}([^\s\"'\\]{{8,}})",
+    Pattern("authorization", rf"{_AUTHORIZATION}[^\s\"'\\]", rf"{_AUTHORIZATION}([^\s\"'\\]{{8,}})",
             ("Authorization: ", "4fA7bQ9c", "Z2dK8eM3", "\n"), only_if(looks_secret)),
-    Pattern("authorization", r"(?i)bearer[ \t]", r"(?i)bearer[ \t]+([0-9A-Za-z._~+/=\-]{8,})",
+    Pattern("authorization", r"(?i)bearer[ \t]+[0-9A-Za-z._~+/=\-]{8}", r"(?i)bearer[ \t]+([0-9A-Za-z._~+/=\-]{8,})",
             ("bearer ", "4fA7bQ9c", "Z2dK8eM3", " "), only_if(is_a_key)),
-    Pattern("authorization", r"(?i)basic[ \t]", r"(?i)basic[ \t]+([0-9A-Za-z+/=]{8,})",
+    Pattern("authorization", r"(?i)basic[ \t]+[0-9A-Za-z+/=]{8}", r"(?i)basic[ \t]+([0-9A-Za-z+/=]{8,})",
             ("basic ", "c2hvcDo0", "ZkE3YlE5Yw==", " "), only_if(_is_basic)),
     Pattern("authorization", r"\bcurl\b",
             r"\bcurl\b[^\n]*(?:\n[^\n]*){0,5}?\s(?:-u|--user)(?:=|\s{0,5})"
@@ -98,14 +145,13 @@ NAMED: tuple[Pattern, ...] = (
     Pattern("cookie", r"(?i)cookie", r"(?i)--cookie(?:=|[ \t]+)[\"']?([^\s=;\"']+=[^\n\"']*)",
             ("curl --cookie '", "sid=", "4fA7bQ9c", "' x")),
     Pattern("cookie", r"_gitlab_session=", r"_gitlab_session=[0-9a-z]{32}", ("_gitlab_session=", "", filler("0-9a-f", 32), " ")),
-    Pattern("secret", rf"(?i)(?:{CERTAIN}){ENDING}{_QUOTE}\]?{_IS}", rf"(?i)({CERTAIN}){ENDING}{_QUOTE}\]?{_IS}{_VALUE}",
-            ("DB_PASSWORD=", "4fA7", "bQ9c", "\n"), _certain),
-    Pattern("secret", rf"(?i)(?:{CERTAIN}){ENDING}=",
-            rf"(?im)^[ \t]*(?:export[ \t]+)?[a-z0-9_.]*({CERTAIN}){ENDING}=([^\s\"'`]+)",
+    Pattern("secret", _HINT_OF_BOTH, _NAME_AND_VALUE, ("DB_PASSWORD=", "4fA7", "bQ9c", "\n"), _stated),
+    Pattern("password", _HINT_OF_BOTH, _NAME_AND_VALUE, ("my password: ", "sword", "fish", "\n"), _certain),
+    Pattern("secret", rf"(?i)(?:{CERTAIN}){ENDING}={_BEGINS_A_SETTING}",
+            rf"(?im)^[ \t]*(?:export[ \t]+)?[a-z0-9_.]*({CERTAIN}){ENDING}=({_BEGINS_A_SETTING}+)",
             ("DB_PASSWORD=", "4fA7,", "bQ9c&d", "\n"), _certain),
-    Pattern("secret", rf"(?i)(?:{CERTAIN}){ENDING}{_QUOTE}:[ \t]*\n[ \t]",
-            rf"(?i)({CERTAIN}){ENDING}{_QUOTE}:[ \t]*\n[ \t]+[\"'`]?([^\s\"'`,;:<>{{}}\[\]#-][^\s\"'`,;:]*)[\"'`]*[ \t]*(?:\n|$)",
-            ("password:\n    ", "4fA7", "bQ9c", "\n"), _certain),
+    Pattern("secret", _HINT_OF_LINES, _NAME_THEN_VALUE, ("password:\n    ", "4fA7", "bQ9c", "\n"), _stated),
+    Pattern("password", _HINT_OF_LINES, _NAME_THEN_VALUE, ("my password:\n    ", "sword", "fish", "\n"), _certain),
     Pattern("secret", rf"(?i)--[a-z0-9\-]*(?:{CERTAIN}){ENDING}[ \t]", rf"(?i)--[a-z0-9\-]*({CERTAIN}){ENDING}[ \t]+{_VALUE}",
             ("login --password ", "4fA7", "bQ9c", "\n"), _certain),
     Pattern("secret", rf"(?i)<[a-z0-9_.:\-]*(?:{CERTAIN})", rf"(?i)<[a-z0-9_.:\-]*({CERTAIN}){ENDING}(?:\s[^<>]*)?>([^<]+)",
@@ -119,10 +165,8 @@ NAMED: tuple[Pattern, ...] = (
             ("ALTER ROLE x PASSWORD '", "4fA7", "bQ9c", "'")),
     Pattern("secret", r"(?i)login[ \t]+\S+[ \t]+password[ \t]", r"(?i)login[ \t]+\S+[ \t]+password[ \t]+(\S+)",
             ("machine x login y password ", "4fA7", "bQ9c", "\n")),
-    Pattern("secret", r"(?i)pass(?:word|code|phrase)[ \t]+(?:is|was)",
-            r"(?i)pass(?:word|code|phrase)[ \t]+(?:is|was)[ \t]*:?[ \t]+[\"'`]?([^\s\"'`,;]+)",
-            ("your password is ", "4fA7", "bQ9c", " ."), only_if(is_a_key)),
-    Pattern("secret", rf"(?i)(?:{LIKELY}|{VAGUE}){ENDING}{_QUOTE}\]?{_IS}",
-            rf"(?i)([a-z0-9_.\-]*(?:{LIKELY}|{VAGUE})){ENDING}{_QUOTE}\]?{_IS}{_VALUE}",
-            ("session_token: ", "4fA7bQ9c", "Z2dK8eM3", "\n"), _likely),
+    Pattern("secret", _IN_WORDS, _VALUE_IN_WORDS, ("your password is ", "4fA7", "bQ9c", " ."), only_if(is_dense)),
+    Pattern("password", _IN_WORDS, _VALUE_IN_WORDS, ("your password is ", "fish", "2030", " ."), only_if(is_a_key)),
+    Pattern("secret", _HINT_OF_LIKELY, _LIKELY_AND_VALUE, ("session_token: ", "4fA7bQ9c", "Z2dK8eM3", "\n"), _likely(is_dense)),
+    Pattern("password", _HINT_OF_LIKELY, _LIKELY_AND_VALUE, ("?token=", "summer_", "2024", " "), _likely(looks_secret)),
 )  # fmt: skip

@@ -7,6 +7,8 @@ import re
 from collections import Counter
 from functools import lru_cache
 
+from fourgates.gates.redaction_words import is_worded
+
 SEP = r"[_.\- ]?"
 
 CERTAIN = (
@@ -15,9 +17,9 @@ CERTAIN = (
     rf"secret{SEP}(?:access{SEP})?key|"
     rf"(?:api|access|private|encryption|signing|master|auth|account|storage|service|license|deploy|shared{SEP}access){SEP}keys?|"
     rf"(?:access|refresh|id|auth|bearer|session|api|personal|bot|oauth|jwt|csrf|xsrf|deploy|security|push|private|user){SEP}tokens?|"
-    rf"credentials?|connection{SEP}strings?|conn{SEP}str|dsn|shared{SEP}access{SEP}signature"
+    rf"credentials?|creds|connection{SEP}strings?|conn{SEP}str|dsn|shared{SEP}access{SEP}signature"
 )
-"""After these any value is a secret."""
+"""After these any value is a secret: of JSON members, settings and headers. In running text it must be dense."""
 
 LIKELY = rf"tokens?|auth|session(?:{SEP}id)?|sess{SEP}id|sid|signature|sig|otp|totp|webhook(?:{SEP}url)?"
 """After these a value is a secret if it looks like one."""
@@ -100,7 +102,9 @@ def kind_named(name: str, value: str, kinds: frozenset[str]) -> str | None:
     if told == "cookies":
         return "cookie"
     likely = told == "likely" or (told == "vague" and len(value) >= VAGUE_LEAST)
-    return "secret" if told in ("map", "certain") or (likely and looks_secret(value)) else None
+    if told in ("map", "certain") or (likely and is_dense(value)):
+        return "secret"
+    return "password" if likely and "password" in kinds and looks_secret(value) else None
 
 
 def is_map_of_secrets(name: str) -> bool:
@@ -131,3 +135,8 @@ def looks_secret(value: str) -> bool:
     if not _LETTER.search(value) or not (_DIGIT.search(value) or (len(value) >= 24 and value != value.lower())):
         return False
     return entropy(value) >= (2.5 if len(value) < 16 else 3.0)
+
+
+def is_dense(value: str) -> bool:
+    """Looks like a secret and is not made of words."""
+    return looks_secret(value) and not is_worded(value)

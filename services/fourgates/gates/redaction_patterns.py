@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fourgates.gates import redaction_personal as personal
-from fourgates.gates.redaction_kinds import PERSONAL, SECRETS, Pattern
+from fourgates.gates.redaction_kinds import CHOSEN, SECRETS, Pattern
 from fourgates.gates.redaction_named import NAMED
 from fourgates.gates.redaction_shapes import SHAPES
 
-__all__ = ["PATTERNS", "PERSONAL", "SECRETS", "Pattern"]
+__all__ = ["CHOSEN", "PATTERNS", "SECRETS", "Pattern"]
 
 PATTERNS: tuple[Pattern, ...] = (
     *NAMED,

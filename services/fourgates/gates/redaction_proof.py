@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from fourgates.contract.errors import ConfigurationError
 from fourgates.gates.redaction import Redactor
-from fourgates.gates.redaction_patterns import PATTERNS, PERSONAL
+from fourgates.gates.redaction_patterns import CHOSEN, PATTERNS
 
 _PLAIN = "order A-1001 of 2024-01-02: 3 items, 59.90 EUR"
 
@@ -18,7 +18,7 @@ def prove() -> None:
 
     A redaction that silently finds nothing looks like a clean result, so a process proves it before it starts.
     """
-    redactor = Redactor(b"prove", "prove", PERSONAL)
+    redactor = Redactor(b"prove", "prove", CHOSEN)
     for pattern in PATTERNS:
         before, first, second, after = pattern.sample
         plain = f"{before}{first}{second}{after}"

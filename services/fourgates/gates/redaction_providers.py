@@ -63,10 +63,9 @@ FORMS: tuple[tuple[str, str], ...] = (
 
 _NAMES = "|".join(dict.fromkeys(name for names, _ in FORMS for name in names.split("|")))
 _VALUE = r"[a-z0-9_=\-.%:+/]{14,200}"
-HINT = rf"(?i)(?:{_NAMES})"
-BESIDE = (
-    rf"(?i)({_NAMES})[ \t\w.\-]{{0,20}}[\s'\"]{{0,3}}(?:=>|\|\||:{{1,3}}=|\?=|[=>:,])[`'\"\s=]{{0,5}}({_VALUE})(?:[`'\"\s;\\]|$)"
-)
+_ASSIGNED = r"[ \t\w.\-]{0,20}[\s'\"]{0,3}(?:=>|\|\||:{1,3}=|\?=|[=>:,])[`'\"\s=]{0,5}"
+HINT = rf"(?i)(?:{_NAMES}){_ASSIGNED}[a-z0-9_=\-.%:+/]{{8}}"
+BESIDE = rf"(?i)({_NAMES}){_ASSIGNED}({_VALUE})(?:[`'\"\s;\\]|$)"
 _BY_NAME = tuple((re.compile(rf"(?:{names})", re.I), re.compile(form, re.I)) for names, form in FORMS)
 _LEAST_ENTROPY = 2.0
 

@@ -24,11 +24,19 @@ def _prefixed() -> Iterator[Pattern]:
 
 _B64_LINES = r"(?:[0-9A-Za-z+/=:, \t\-]|\\[nr]|\n)*"
 _KEY_BEGIN = r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+_NO_BODY = re.compile(r"-----END.*|\\[nr]|[^0-9A-Za-z+/=]", re.S)
+_LEAST_BODY = 8
 _KEY_END = r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+
+
+def _has_a_body(block: str) -> bool:
+    """A first line with nothing after it is no key."""
+    return len(_NO_BODY.sub("", block.split("-----", 2)[2])) >= _LEAST_BODY
+
 
 SHAPES: tuple[Pattern, ...] = (
     Pattern("private_key", r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY", rf"{_KEY_BEGIN}(?:(?s:.)*?{_KEY_END}|{_B64_LINES})",
-            ("", "-----BEGIN PRIV", "ATE KEY-----\nMIIEvQ4fA7bQ9c\n-----END PRIVATE KEY-----", "\n")),
+            ("", "-----BEGIN PRIV", "ATE KEY-----\nMIIEvQ4fA7bQ9c\n-----END PRIVATE KEY-----", "\n"), only_if(_has_a_body)),
     Pattern("private_key", r"(?i)-----BEGIN[ A-Z0-9_-]{0,100}PRIVATE KEY",
             r"(?is)-----BEGIN[ A-Z0-9_-]{0,100}PRIVATE KEY(?: BLOCK)?-----.{48,}?KEY(?: BLOCK)?-----",
             ("", "-----begin priv", "ate key-----\n" + filler("0-9A-Za-z", 70) + "\n-----end private key-----", "\n")),

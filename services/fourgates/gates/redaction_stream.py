@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from fourgates.gates.redaction import Redactor
+from fourgates.gates.redaction_matcher import Find
 from fourgates.gates.text import clean
 
-BLOCK = 1 << 18
+BLOCK = 1 << 19
 """Characters that are redacted at once."""
 HOLD = 1 << 16
 """Characters that stay behind until what follows them is known; also the longest secret that is certain to be found."""
@@ -69,23 +71,23 @@ class StreamRedactor:
         return end
 
     def _redacted(self) -> str:
-        at = self._quiet_break("\n")
+        finds = self._redactor.finds(self._clean)
+        at = self._quiet_break("\n", finds)
         if not at and len(self._clean) > 2 * (BLOCK + HOLD):
-            at = self._quiet_break(",") or self._quiet_break(" ")
+            at = self._quiet_break(",", finds) or self._quiet_break(" ", finds)
         if not at:
             return ""
         done, self._clean = self._clean[:at], self._clean[at:]
-        return self._out(done)
+        return self._out(done, [find for find in finds if find[1] <= at])
 
-    def _out(self, text: str) -> str:
-        shown = self._redactor.redact(text)
+    def _out(self, text: str, finds: Sequence[Find] | None = None) -> str:
+        shown = self._redactor.redact(text, finds)
         self.count += shown.count
         return shown.text
 
-    def _quiet_break(self, mark: str) -> int:
+    def _quiet_break(self, mark: str, finds: Sequence[Find]) -> int:
         """The place after such a mark where a cut changes nothing that is found; 0 where there is none yet."""
         text = self._clean
-        finds = self._redactor.finds(text)
         at = len(text) - HOLD
         for _ in range(_TRIES):
             at = text.rfind(mark, 0, at) + 1

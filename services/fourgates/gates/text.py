@@ -10,6 +10,7 @@ import re
 
 import regex
 
+_ASCII = bytes(range(0x80))
 _STEERING = bytes((*range(0x09), *range(0x0B, 0x20), 0x7F))
 _BEYOND_ASCII = re.compile("[\x80-\x9f\u2028\u2029]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -47,11 +48,13 @@ def clean(text: str) -> str:
     steered = len(data.translate(None, _STEERING)) != len(data)  # several times quicker than any search for one of them
     if not steered and text.isascii():
         return text
-    if _SURROGATE.search(text):
+    beyond = data.translate(None, _ASCII).decode("utf-8", "surrogatepass")  # the few characters that have to be looked at
+    if _SURROGATE.search(beyond):
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
-    if not text.isascii():
+        beyond = text
+    if _INVISIBLE.search(beyond):
         text = _INVISIBLE.sub("", text)
-    if not steered and not _BEYOND_ASCII.search(text):
+    if not steered and not _BEYOND_ASCII.search(beyond):
         return text
     text = _CONTROL.sub("", text)
     text = _REST.sub("", _ANSI.sub("", text))

@@ -21,7 +21,7 @@ from fourgates.contract.ports import BlobOwner, BlobStore
 from fourgates.gates.injection import signals
 from fourgates.gates.redaction import Redactor
 from fourgates.gates.redaction_json import container
-from fourgates.gates.redaction_patterns import PERSONAL
+from fourgates.gates.redaction_patterns import CHOSEN
 from fourgates.gates.result import cut, fits
 from fourgates.gates.result_items import bounded_items
 from fourgates.sanitizer.settings import SanitizerSettings
@@ -149,7 +149,7 @@ class Contents:
 
     def _redactor(self, call_id: str, about: CallRef) -> Redactor:
         tool = self._tool(about)
-        return Redactor(self._key, call_id, tool.redact if tool is not None else PERSONAL)
+        return Redactor(self._key, call_id, tool.redact if tool is not None else CHOSEN)
 
     def _limit(self, tool: Tool | None) -> OutputLimit:
         limit = tool.output if tool is not None else OutputLimit()

@@ -26,7 +26,7 @@ from fourgates.contract.parts import Origin
 from fourgates.contract.ports import Received
 from fourgates.contract.seals import record_bytes, writers_of
 from fourgates.contract.topology import BY_RECORD, EFFECTS
-from fourgates.gates.redaction_patterns import PATTERNS, PERSONAL, Pattern
+from fourgates.gates.redaction_patterns import CHOSEN, PATTERNS, Pattern
 from support.auditing import Engine, row_maker
 from support.records import instances_of
 from support.samples import REQUESTED, SEALED
@@ -155,8 +155,8 @@ def test_a_secret_is_redacted_as_the_row_maker_does(engine: Engine, make: Make, 
     for pattern in PATTERNS:
         for where in PLACES:
             tape.put(*holding(spelt(pattern, glue), where))
-    engine.rows = row_maker(refund_order=PERSONAL)
-    rows, left = in_bulk(engine, make(refund_order=PERSONAL), tape.received)
+    engine.rows = row_maker(refund_order=CHOSEN)
+    rows, left = in_bulk(engine, make(refund_order=CHOSEN), tape.received)
     same(rows, one_by_one(engine, tape.received))
     assert left == len(tape.received) or glue == "\\u200b"
 
