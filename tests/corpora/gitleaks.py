@@ -55,12 +55,12 @@ def samples(a_rule: int) -> list[Sample]:
     return [Sample(rule, text, found[number]) for number, (rule, text) in enumerate(texts) if number in found]
 
 
-def finds(texts: Sequence[str]) -> int:
-    """In how many of the texts the binary finds something. Raises Missing."""
+def finds(texts: Sequence[str]) -> set[int]:
+    """The numbers of the texts in which the binary finds something. Raises Missing."""
     with tempfile.TemporaryDirectory(prefix="fourgates-texts-") as folder:
         for number, text in enumerate(texts):
             (Path(folder) / f"{number}.txt").write_text(text, encoding="utf-8")
-        return len({one["File"] for one in _scan(folder)})
+        return {int(Path(one["File"]).stem) for one in _scan(folder)}
 
 
 def comes_out(sample: Sample, redactor: Redactor) -> bool:

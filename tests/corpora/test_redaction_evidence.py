@@ -12,7 +12,6 @@ import pytest
 from corpora import gitleaks
 from evidence import sanitizer
 from fourgates.gates.redaction import Redactor
-from fourgates.gates.text import clean
 from support.shared import shared_path
 
 
@@ -32,16 +31,15 @@ def test_of_100_secrets_that_gitleaks_finds_at_most_two_are_missed() -> None:
     assert found["rules"] > 190 and found["found"] >= 0.98 * found["secrets"], found
 
 
-def test_of_1000_recorded_results_without_a_credential_none_is_changed(results: list[str]) -> None:
-    """R3, R4: what states a credential in so many words is redacted, everything else passes byte for byte."""
-    assert len(results) == 8_325
-    assert all(clean(result) == result for result in results)
-    redactor, changed = Redactor(b"k", "c"), 0
-    for result in results:
-        if redactor.redact(result).text != result:
-            changed += 1
-            assert sanitizer._STATES_A_CREDENTIAL.search(result), result
-    assert changed >= 900
+def test_of_1000_recorded_results_at_most_one_is_changed(results: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """R3, R4: passwords of words in mails pass byte for byte, unless the contract names passwords. Without the binary here."""
+    monkeypatch.setattr(sanitizer.gitleaks, "finds", lambda texts: set())
+    found = sanitizer.false_positives(results)
+    assert found["clean_results"] == 8_325 and found["false_positives"] <= 8, found
+    assert found["changed_by_cleaning"] == 0
+    stating = found["stating_a_password_in_words"]
+    assert stating["redacted_where_the_contract_says_password"] == stating["results"] > 900, stating
+    assert stating["others_redacted_then"] == 0, stating
 
 
 def test_the_injection_signal_rings_for_most_written_injections_and_for_no_harmless_text(results: list[str]) -> None:
@@ -59,15 +57,19 @@ def test_a_secret_that_comes_out_is_counted_as_missed(kept: int) -> None:
 
 
 def test_the_script_writes_its_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = {"results": [{"content": "all is well"}, {"content": {"password": "swordfish"}}, {"content": "a\u200bb"}]}
+    contents = ["all is well", {"password": "swordfish"}, "a\u200bb", "a leaked one", "Shop account password: swordfish2"]
+    run = {"results": [{"content": content} for content in contents]}
     (tmp_path / "runs.jsonl.gz").write_bytes(sanitizer.gzip.compress((json.dumps(run) + "\n").encode()))
     monkeypatch.setattr(sanitizer.gitleaks, "rules", dict)
-    monkeypatch.setattr(sanitizer.gitleaks, "finds", lambda texts: 0)
+    monkeypatch.setattr(sanitizer.gitleaks, "finds", lambda texts: {texts.index("a leaked one")} if texts else set())
     monkeypatch.setattr(sanitizer.gitleaks, "samples", lambda a_rule: [gitleaks.Sample("r", "password=pikeperch", "pikeperch")])
     out = tmp_path / "build" / "sanitizer.json"
     monkeypatch.setattr(sys, "argv", ["x", "--data", str(tmp_path), "--json", str(out), "--largest", "256"])
-    assert sanitizer.main() == 0
+    assert sanitizer.main() == 1, "two of four are changed, and one by cleaning"
     told = json.loads(out.read_text(encoding="utf-8"))
-    assert (told["secrets"], told["found"], told["clean_results"], told["false_positives"]) == (1, 1, 2, 1)
-    assert (told["stating_a_credential"], told["stating_and_redacted"], told["changed_by_cleaning"]) == (1, 1, 1)
+    assert (told["secrets"], told["found"], told["clean_results"], told["false_positives"]) == (1, 1, 4, 2)
+    assert told["changed_by_cleaning"] == 1 and list(told["stating_a_password_in_words"].values()) == [2, 1, 2, 0]
     assert told["mb_per_s"]["256"] > 0
+    assert list(sanitizer._broken_promises(told))[:2] == [
+        "2 of 4 recorded results without a secret are changed", "1 recorded results are changed by cleaning alone",
+    ]  # fmt: skip
