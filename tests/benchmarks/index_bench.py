@@ -100,10 +100,8 @@ class Indexes:
 
     def take_briefly(self, received: Received) -> None:
         """As a new owner does it, up to its barrier."""
-        if received.position.topic == CALLS_LEDGER:
-            self.ledger.apply(self._opener.open_briefly(received))
-        else:
-            self.take(received)
+        envelope = self._opener.open_if_needed(received)
+        (self.ledger if received.position.topic == CALLS_LEDGER else self.effects).apply(envelope)
 
     def take(self, received: Received) -> None:
         """As a reader of the log does it."""

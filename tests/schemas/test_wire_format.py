@@ -14,10 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fourgates.contract.avro import HEADER_BYTES, MAX_RECORD_BYTES, fingerprint_id
+from fourgates.contract.avro_beginning import LedgerBeginning
 from fourgates.contract.avro_schema import schema_of, text_of
 from fourgates.contract.codes import Code
 from fourgates.contract.errors import Poison
-from fourgates.contract.events import RECORDS, ApprovalEvent, Control, LedgerEntry, LedgerKind, Record
+from fourgates.contract.events import RECORDS, ApprovalEvent, Control, EffectEntry, LedgerEntry, LedgerKind, Record
 from fourgates.contract.topology import BY_RECORD, CALLS_LEDGER, CONTROLS, EFFECTS
 from fourgates.gates.ledger import OPEN, fold_entry
 from support.records import codec, instances_of, plain_of, wire_value
@@ -117,14 +118,49 @@ def test_a_beginning_has_everything_that_the_fold_looks_at(record: LedgerEntry) 
     """E1: the fold makes the same of a beginning as of the whole, whatever state it finds."""
     topic, value = codec().encode(record)
     short = codec().beginning(topic, codec().body_of(topic, value))
-    assert isinstance(short, LedgerEntry)
+    assert isinstance(short, LedgerBeginning)
     claimed = LedgerEntry(event_id="e", producer="p", kind=LedgerKind.CLAIMED, call_id=record.call_id, claim_id=record.claim_id)
     if record.kind is LedgerKind.REFUSED and record.code not in set(Code):
         return  # no writer of ours says that
     for before in (OPEN, fold_entry(OPEN, claimed, 1, 1)):
         assert fold_entry(before, short, 7, 9) == fold_entry(before, record, 7, 9)
-    assert (short.cause, short.event_id, short.call, short.verdicts) == (record.cause, record.event_id, None, ())
+    cause = record.cause and (record.cause.event_id, record.cause.offset)
+    assert (short.kind, short.call_id, short.cause) == (record.kind, record.call_id, cause)
     assert codec().beginning(CONTROLS, b"anything") is None
+
+
+@given(record=instances_of(EffectEntry))
+@some
+def test_an_effects_beginning_is_all_that_its_folds_look_at(record: EffectEntry) -> None:
+    """E4: one that sets aside others' claims is read whole."""
+    topic, value = codec().encode(record)
+    short = codec().beginning(topic, codec().body_of(topic, value))
+    assert (short is None) == bool(record.supersedes)
+    if short is not None:
+        assert short._asdict() == {name: getattr(record, name) for name in short._fields}
+
+
+@given(record=instances_of(LedgerEntry), data=st.data())
+@some
+def test_a_beginning_that_is_cut_short_or_altered_is_no_other_entry(record: LedgerEntry, data: st.DataObject) -> None:
+    """E1: bytes that do not decode as a whole are no beginning either, unless what is wrong with them comes later."""
+    topic, value = codec().encode(record)
+    body = codec().body_of(topic, value)
+    whole = codec().beginning(topic, body)
+    at = data.draw(st.integers(0, len(body) - 1))
+    for wrong in (body[:at], body[:at] + data.draw(st.binary(min_size=1, max_size=3)) + body[at + 1 :]):
+        short, says = codec().beginning(topic, wrong), codec().says_attempted(topic, value[:HEADER_BYTES] + wrong)
+        try:
+            decoded: Any = codec().decode(topic, value[:HEADER_BYTES] + wrong)
+        except Poison:
+            continue
+        assert isinstance(short, LedgerBeginning)
+        assert says == (decoded.kind is LedgerKind.ATTEMPTED)
+        assert (short.kind, short.call_id, short.claim_id) == (decoded.kind, decoded.call_id, decoded.claim_id)
+        assert (short.attempt, short.by, short.vouches) == (decoded.attempt, decoded.by, decoded.vouches)
+        assert (short.outcome, short.code) == (decoded.outcome, decoded.code)
+        assert short.about == (decoded.about and (decoded.about.tool, decoded.about.args_digest))
+    assert whole == codec().beginning(topic, body + b"more, which only who decodes the whole sees")
 
 
 @pytest.mark.parametrize("value", [None, b"", b"\x01" + bytes(9), bytes(9), b"\x00\x00\x00\x00\x07" + bytes(40)])

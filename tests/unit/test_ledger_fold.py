@@ -9,13 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fourgates.contract.codes import Code
+from fourgates.contract.errors import Poison
 from fourgates.contract.events import ALL_ATTEMPTS, LedgerEntry, LedgerKind
 from fourgates.contract.partition import partition_of
 from fourgates.contract.parts import CallRef
-from fourgates.contract.ports import Envelope, Position
+from fourgates.contract.ports import Envelope, Position, Received, UnreadAttempt
+from fourgates.contract.seals import writers_of
 from fourgates.gates.call_state import identity_of
 from fourgates.gates.call_states import CallStates
 from fourgates.gates.ledger import OPEN, CallState, LedgerFold, Outcome, OutcomeKind, Phase, conflicts, fold_entry
+from support.sealing import opener, writer
 from support.shared import shared_module
 
 K = LedgerKind
@@ -202,7 +205,8 @@ def test_the_fold_agrees_with_the_reference_model(entries: list[LedgerEntry]) ->
     spec = shared_module("model/spec.py")
     ours, theirs = OPEN, spec.Call()
     for at, one in enumerate(entries):
-        ours = fold_entry(ours, one, at, 0)
+        before, ours = ours, fold_entry(ours, one, at, 0)
+        assert (ours is before) == (ours == before)
         theirs = spec.ledger(theirs, {
             "kind": one.kind.value, "claim": one.claim_id or None, "at": at, "code": one.code, "attempt": one.attempt,
             "by": one.by, "outcome": one.outcome, "accounts": spec.ALL if one.vouches == ALL_ATTEMPTS else one.vouches,
@@ -214,3 +218,60 @@ def test_the_fold_agrees_with_the_reference_model(entries: list[LedgerEntry]) ->
             assert ours.attempts == theirs.attempts
             assert ours.stop == theirs.stop
         assert (ours.outcome.kind.value if ours.outcome else None) == (theirs.outcome[0] if theirs.outcome else None)
+
+
+def received(one: LedgerEntry, offset: int, valid: bool) -> Received:
+    """As the broker gives it; one that is not valid has another mac."""
+    topic, key, value = writer(min(writers_of("calls.ledger", one))).encode(one)
+    if not valid:
+        value = value[:-1] + bytes([value[-1] ^ 1])
+    return Received(Position(topic, partition_of(key, 12), offset), offset * 1_000, key, value)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(ENTRIES, st.sampled_from([True, True, True, False]), st.booleans()), max_size=24))
+def test_a_fold_that_leaves_attempts_unread_knows_what_one_that_reads_everything_knows(
+    log: list[tuple[LedgerEntry, bool, bool]],
+) -> None:
+    """E1, E5: whatever is forged among it, and whenever somebody looks."""
+    reading, whole, brief = opener(), LedgerFold(), LedgerFold()
+    for offset, (one, valid, looks) in enumerate(log):
+        record = received(one, offset, valid)
+        for fold, opened in ((whole, reading.open), (brief, reading.open_if_needed)):
+            try:
+                fold.apply(opened(record))
+            except Poison:
+                assert not valid
+        if looks:
+            assert brief.state("call") == whole.state("call")
+    assert sorted(brief.items()) == sorted(whole.items())
+
+
+def test_an_attempt_of_what_was_committed_is_not_read_and_many_do_not_fill_the_memory() -> None:
+    """E1: what a cold fold saves; and forged attempts are looked at before they are many."""
+    reading, fold, opened = opener(), LedgerFold(), 0
+
+    def counting(record: Received) -> Envelope:
+        nonlocal opened
+        opened += 1
+        return reading.open_briefly(record)
+
+    def put(one: LedgerEntry, offset: int, valid: bool = True) -> None:
+        envelope = reading.open_if_needed(received(one, offset, valid))
+        if type(envelope.record) is UnreadAttempt:
+            unread = envelope.record._replace(opener=counting)
+            envelope = Envelope(unread, envelope.position, envelope.time_ms, envelope.writer)
+        fold.apply(envelope)
+
+    put(CLAIM, 0)
+    put(SENT, 1)
+    put(COMMITTED, 2)
+    assert (opened, fold.state("call").phase) == (0, Phase.FINAL)
+    put(SENT, 3)
+    assert (opened, fold.state("call").phase) == (0, Phase.FINAL)
+    fold = LedgerFold()
+    put(CLAIM, 0)
+    for offset in range(1, 101):
+        put(SENT, offset, valid=False)
+    assert opened >= 90
+    assert fold.state("call").attempts == frozenset()

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import fastavro
 
+from .avro_beginning import BEGINNINGS, Beginning, says_attempted
 from .avro_schema import hints_of, optional_of, schema_of, unwrap
 from .errors import Poison, Transient
 from .events import RECORDS, Record
@@ -108,28 +109,17 @@ def from_dict(cls: Any) -> Callable[[dict[str, Any]], Any]:
     """The function that turns a decoded dict into an instance of `cls`. ValueError for a word of no enumeration."""
     if cls in _FROM_DICT:
         return _FROM_DICT[cls]
-    return _FROM_DICT.setdefault(cls, _maker(cls, len(dataclasses.fields(cls))))
-
-
-def _maker(cls: Any, count: int) -> Callable[[dict[str, Any]], Any]:
-    """What makes an instance of `cls` of a decoded dict that holds its first `count` fields; the rest is as it is by default."""
-    fields = dataclasses.fields(cls)
     # Through the slots' own setters: a frozen dataclass's __init__ sets each field by a slower way.
-    plan = [(getattr(cls, f.name).__set__, f.name, _decoder(hints_of(cls)[f.name])) for f in fields[:count]]
-    rest = [(getattr(cls, f.name).__set__, f.default) for f in fields[count:]]
-    if any(default is dataclasses.MISSING for _, default in rest):
-        raise TypeError(f"{cls.__name__}: a field from {fields[count].name} on has no default")
+    plan = [(getattr(cls, f.name).__set__, f.name, _decoder(hints_of(cls)[f.name])) for f in dataclasses.fields(cls)]
     new = cls.__new__
 
     def convert(value: dict[str, Any]) -> Any:
         made = new(cls)
         for put, name, decode in plan:
             put(made, value[name] if decode is None else decode(value[name]))
-        for put, default in rest:
-            put(made, default)
         return made
 
-    return convert
+    return _FROM_DICT.setdefault(cls, convert)
 
 
 class AvroCodec:
@@ -141,7 +131,6 @@ class AvroCodec:
         self._headers = {topic: _HEADER.pack(0, registry.id_of(topic)) for topic in CLASSES}
         self._writers: dict[tuple[str, int], tuple[Any, Any]] = {}
         self._heads: dict[tuple[str, int], Any] = {}
-        self._beginnings: dict[str, tuple[Any, Callable[[dict[str, Any]], Record]]] = {}
 
     def encode(self, record: Record) -> tuple[str, bytes]:
         """(topic, wire bytes)."""
@@ -179,20 +168,17 @@ class AvroCodec:
             return b""
         return value[HEADER_BYTES:]
 
-    def beginning(self, topic: str, body: bytes) -> Record | None:
-        """Of a body by this build's schema as much as a fold looks at, with defaults for the rest; None for other topics.
-
-        A third of the cost of all of it: what a fold does not look at, the call above all, is the larger part.
-        """
-        if topic not in _FOLDED_UNTIL:
-            return None
-        if topic not in self._beginnings:
-            self._beginnings[topic] = _beginning_of(CLASSES[topic], self._parsed[topic], _FOLDED_UNTIL[topic])
-        schema, convert = self._beginnings[topic]
+    def beginning(self, topic: str, body: bytes) -> Beginning | None:
+        """Of a body by this build's schema as much as a fold looks at; None where that is not known, or it is no record."""
+        read = BEGINNINGS.get(topic)
         try:
-            return convert(typing.cast(dict[str, Any], fastavro.schemaless_reader(io.BytesIO(body), schema, None)))
-        except Exception as fault:  # as in decode
-            raise Poison("malformed_avro", type(fault).__name__) from fault
+            return None if read is None else read(body)
+        except (IndexError, KeyError, ValueError):
+            return None
+
+    def says_attempted(self, topic: str, value: bytes | None) -> bool:
+        """Whether a value says, unproved, that it is an Attempted of the ledger by this build's schema."""
+        return topic == CALLS_LEDGER and says_attempted(self.body_of(topic, value))
 
     def rewritten(self, topic: str, value: bytes | None) -> bytes:
         """The Avro body of such a value, decoded and encoded anew: well-formed, whoever wrote it. Empty where it is none."""
@@ -237,17 +223,6 @@ class AvroCodec:
             writer, ours = fastavro.parse_schema(schema), self._parsed[topic]
             found = self._writers[topic, schema_id] = writer, None if writer == ours else ours
         return found
-
-
-_FOLDED_UNTIL = {CALLS_LEDGER: "reason"}
-"""Topic -> the first field of its records that the topic's fold does not look at, nor at any after it."""
-
-
-def _beginning_of(cls: Any, schema: Any, until: str) -> tuple[Any, Callable[[dict[str, Any]], Record]]:
-    """The schema of the fields before `until`, and what makes an instance of `cls` of them."""
-    count = [field.name for field in dataclasses.fields(cls)].index(until)
-    parts = {"type": "record", "name": f"{schema['name']}Beginning", "fields": schema["fields"][:count]}
-    return fastavro.parse_schema(parts), _maker(cls, count)
 
 
 def _head_of(schema: Any) -> Any:

@@ -14,11 +14,9 @@ def murmur2(data: bytes) -> int:
     length = len(data)
     h = (0x9747B28C ^ length) & _MASK
     whole = length & ~3
-    for (k,) in struct.iter_unpack("<I", data[:whole]):
-        k = (k * _M) & _MASK
-        k ^= k >> 24
-        k = (k * _M) & _MASK
-        h = ((h * _M) & _MASK) ^ k
+    for k in struct.unpack(f"<{whole >> 2}I", data[:whole]):
+        k = k * _M & _MASK
+        h = (h * _M ^ (k ^ k >> 24) * _M) & _MASK  # what is above 32 bits never comes down: one mask does for all
     rest = length & 3
     if rest == 3:
         h ^= data[whole + 2] << 16

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from .events import Record
 
@@ -42,6 +42,21 @@ class Envelope:
     """What the stage's `fold` made of the record; None for a stage that folds nothing."""
     raw: bytes = field(default=b"", repr=False)
     """The value's bytes, for who has to check a seal with a key that only the record names (the validator)."""
+
+
+class UnreadAttempt(NamedTuple):
+    """An Attempted as it says of itself, of which nothing is proved yet: most are never needed.
+
+    Where a write was committed, it is no matter how often it was attempted.
+    """
+
+    call_id: str
+    received: Received
+    opener: Callable[[Received], Envelope]
+
+    def read(self) -> Envelope:
+        """What is proved. Raises Poison where that is nothing."""
+        return self.opener(self.received)
 
 
 Emit: TypeAlias = Record
@@ -108,7 +123,8 @@ class Log(Protocol):
         """Every valid record of the partitions (None: all) through `sink`, from the beginning; invalid ones are skipped.
 
         With `wanted`, on a topic whose records have a kind and a call_id, those that it turns down are not even decoded.
-        While `briefly` says so, records come as far as their topic's fold looks at them, the rest as if it were not there.
+        While `briefly` says so, ledger and effect entries come as their Beginning: as far as their folds look at them; and an
+        Attempted as an UnreadAttempt, in an envelope without a writer.
         """
 
     async def read_at(self, position: Position) -> Envelope:

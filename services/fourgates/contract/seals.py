@@ -7,6 +7,7 @@ travel on in other records.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import hmac
@@ -26,7 +27,7 @@ from .events import RUN_SUBJECT, ApprovalKind, Control, ControlKind, LedgerKind,
 from .ids import length_prefixed
 from .partition import partition_of
 from .parts import Call, Gate, Risk, Seal, Verdict
-from .ports import Envelope, Received, Signer, Verifier, Wanted
+from .ports import Envelope, Received, Signer, UnreadAttempt, Verifier, Wanted
 from .topology import (
     APPROVALS,
     AUDIT_WATERMARKS,
@@ -50,7 +51,9 @@ RUN_KEY_ID = "run"
 
 _HMAC_TAIL = re.compile(rb"(.)([a-z]+:[1-9][0-9]*)\x40.{32}\Z", re.DOTALL)
 """How a record ends that is sealed by HMAC: the key id after its length, the mac after its length, both as Avro writes them."""
-_TAIL_BYTES = 96
+_TAIL_BYTES, _HMAC_BYTES = 96, 32
+_ENDS = 8
+"""So many key ids are known by how a record ends; the others are looked for anew."""
 
 _STAGES = frozenset({"validator", "authorizer", "waiter", "executor", "sanitizer", "audit"})
 _EXECUTOR, _OPERATOR = frozenset({"executor"}), frozenset({"operator"})
@@ -74,15 +77,15 @@ _TOPICS = {
 }
 
 
-def writers_of(topic: str, record: Record) -> frozenset[str]:
-    """Who may write this record on this topic."""
+def writers_of(topic: str, record: Any) -> frozenset[str]:
+    """Who may write this record of the topic; its beginning says as much."""
     if topic == CALLS_LEDGER:
-        return _LEDGER.get(record.kind, _EXECUTOR)  # type: ignore[attr-defined]  # a LedgerEntry by its topic
+        return _LEDGER.get(record.kind, _EXECUTOR)
     if topic == APPROVALS:
-        return _APPROVALS.get(record.kind, frozenset({"waiter"}))  # type: ignore[attr-defined]  # an ApprovalEvent
+        return _APPROVALS.get(record.kind, frozenset({"waiter"}))
     if topic == CONTROLS:
-        return _controllers(record)  # type: ignore[arg-type]  # a Control by its topic
-    if topic == RECORDS_DEAD and record.reason == REPLAYED:  # type: ignore[attr-defined]  # a DeadRecord by its topic
+        return _controllers(record)
+    if topic == RECORDS_DEAD and record.reason == REPLAYED:
         return _OPERATOR
     return _TOPICS[topic]
 
@@ -129,6 +132,8 @@ class RecordOpener:
 
     def __init__(self, codec: AvroCodec, verifier: Verifier) -> None:
         self._codec, self._verifier = codec, verifier
+        self._ends: dict[bytes, str] = {}
+        """How records end before the mac -> the key id that stands there."""
 
     def unwanted(self, received: Received, wanted: Wanted) -> bool:
         """Whether the record says of itself, unproved, what the reader leaves out."""
@@ -162,25 +167,45 @@ class RecordOpener:
         It proves that who holds that key wrote these bytes for this topic, and that the Kafka key belongs on the partition.
         Whether that writer may write it, and whether the Kafka key is its own, is for who decodes it. Empty where not proved.
         """
-        topic, value = received.position.topic, received.value or b""
+        where, value = received.position, received.value or b""
+        topic = where.topic
         body = self._codec.body_of(topic, value)
+        key_id = self._sealed_by(value) if body else ""
+        if not key_id or where.partition != partition_of(received.key, BY_NAME[topic].partitions):
+            return "", b""
+        covered, mac = record_bytes(topic, value, _HMAC_BYTES), value[-_HMAC_BYTES:]
+        return (key_id, body) if self._verifier.verify(key_id, covered, mac, received.time_ms) else ("", b"")
+
+    def _sealed_by(self, value: bytes) -> str:
+        """The key id that a value says it is sealed with by HMAC; empty where it says nothing of the kind. Few are in use."""
+        for end, key_id in self._ends.items():
+            if value.endswith(end, 0, -_HMAC_BYTES):
+                return key_id
         found = _HMAC_TAIL.search(value[-_TAIL_BYTES:])
-        if not body or found is None or found[1][0] != 2 * len(found[2]):
-            return "", b""
-        key_id, mac = found[2].decode(), value[-HmacSigner.mac_bytes :]
-        if received.position.partition != partition_of(received.key, BY_NAME[topic].partitions):
-            return "", b""
-        fits = self._verifier.verify(key_id, record_bytes(topic, value, len(mac)), mac, received.time_ms)
-        return (key_id, body) if fits else ("", b"")
+        if found is None or found[1][0] != 2 * len(found[2]):
+            return ""
+        key_id = found[2].decode()
+        if len(self._ends) < _ENDS:
+            self._ends[found[0][:-_HMAC_BYTES]] = key_id
+        return key_id
 
     def open_briefly(self, received: Received) -> Envelope:
         """As much of a record as a fold looks at, proved as `open` proves it. Raises Poison as that does."""
         key_id, body = self.sealed_body(received)
         topic, writer = received.position.topic, writer_of(key_id)
-        record = self._codec.beginning(topic, body) if body else None
-        if record is None or received.key != record.key().encode() or writer not in writers_of(topic, record):
+        beginning = self._codec.beginning(topic, body) if body else None
+        if beginning is None or received.key != beginning.key().encode() or writer not in writers_of(topic, beginning):
             return self.open(received)  # by another schema, or something is wrong: that says what
-        return Envelope(record, received.position, received.time_ms, writer, raw=received.value or b"")
+        return Envelope(beginning, received.position, received.time_ms, writer)
+
+    def open_if_needed(self, received: Received) -> Envelope:
+        """The same, but an Attempted is left unread, and so unproved, for the fold to read where it has to."""
+        topic = received.position.topic
+        if self._codec.says_attempted(topic, received.value):
+            with contextlib.suppress(UnicodeDecodeError):
+                unread = UnreadAttempt(received.key.decode(), received, self.open_briefly)
+                return Envelope(unread, received.position, received.time_ms, "")
+        return self.open_briefly(received)
 
     def rewritten(self, received: Received) -> bytes:
         """The Avro body of a record that proves nothing by itself, encoded anew; empty where it is none or lies elsewhere."""
@@ -193,7 +218,7 @@ class RecordOpener:
 class HmacSigner:
     """Seals with a shared secret (HMAC-SHA256)."""
 
-    mac_bytes = 32
+    mac_bytes = _HMAC_BYTES
 
     def __init__(self, key_id: str, secret: bytes) -> None:
         self.key_id, self._secret = key_id, secret

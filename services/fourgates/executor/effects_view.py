@@ -25,7 +25,7 @@ class EffectsView:
         self.on_change: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
-        self._following = await self._log.follow(EFFECTS, self._sink)
+        self._following = await self._log.follow(EFFECTS, self._sink, briefly=lambda: not self._loaded)
         await self._following.reached_end()
         self._loaded = True
 

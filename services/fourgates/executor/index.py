@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from fourgates.contract import ids
+from fourgates.contract.avro_beginning import LedgerBeginning
 from fourgates.contract.events import LedgerEntry, LedgerKind
 from fourgates.contract.partition import partition_of
 from fourgates.contract.ports import Clock, Envelope, Following, Log, Position, Publisher
@@ -46,6 +47,8 @@ class LedgerIndex:
         self._following: Following | None = None
         self._owned: frozenset[int] = frozenset()
         self.open: dict[str, OpenClaim] = {}
+        self._standing: dict[str, Envelope] = {}
+        """Claims that stand as far as the log was read; of their entries we have no more than a fold looks at."""
         self._used: dict[str, dict[str, int]] = {}
         self._reads: dict[str, list[asyncio.Event]] = {}
         self._changed: set[str] = set()
@@ -56,7 +59,7 @@ class LedgerIndex:
     async def own(self, partitions: Sequence[int]) -> None:
         """Folds the partitions from their beginning; returns once everything before our own barrier is in.
 
-        Up to there the entries are read as far as the fold needs them; of the claims that are open then, the rest is fetched.
+        Up to there the entries are read as far as the fold needs them; the claims that stand then are read whole.
         """
         self._owned = frozenset(partitions)
         self._following = await self._log.follow(CALLS_LEDGER, self._sink, partitions, briefly=lambda: not self._loaded)
@@ -64,9 +67,11 @@ class LedgerIndex:
         for position in barriers:
             await self._following.reached(position.partition, position.offset)
         self._loaded = True
-        for claim in tuple(self.open.values()):
-            if claim.entry.call is None:
-                claim.entry = (await self._log.read_at(Position(CALLS_LEDGER, claim.partition, claim.fence))).record
+        while self._standing:
+            call_id, brief = next(iter(self._standing.items()))
+            whole = await self._log.read_at(brief.position)
+            if self._standing.pop(call_id, None) is brief:  # else it ended meanwhile
+                self._open(whole)
 
     async def disown(self) -> None:
         """Forgets everything; another owner folds it anew."""
@@ -75,6 +80,7 @@ class LedgerIndex:
         self._following, self._owned, self._loaded = None, frozenset(), False
         self._fold = LedgerFold(self._watch)
         self.open.clear()
+        self._standing.clear()
         self._used.clear()
         self._changed.clear()
 
@@ -136,13 +142,15 @@ class LedgerIndex:
     def _watch(self, envelope: Envelope, change: Change) -> None:
         if not change.counted:
             return
-        entry: LedgerEntry = envelope.record
+        entry: LedgerEntry | LedgerBeginning = envelope.record
         after = change.after
         if entry.kind is LedgerKind.CLAIMED and after.claim_id == entry.claim_id and after.phase is Phase.CLAIMED:
-            where = envelope.position
-            self.open[entry.call_id] = OpenClaim(entry, where.partition, where.offset, self._clock.monotonic(), envelope.time_ms)
+            if self._loaded:
+                self._open(envelope)
+            else:
+                self._standing[entry.call_id] = envelope
         elif after.phase in (Phase.OPEN, Phase.FINAL):
-            self._ended(entry.call_id, self.open.pop(entry.call_id, None), after.phase)
+            self._ended(entry.call_id, after.phase)
         if after.phase is Phase.FINAL:
             for ended in self._reads.get(entry.call_id, ()):
                 ended.set()
@@ -152,9 +160,19 @@ class LedgerIndex:
             self._changed.add(entry.call_id)
             self.on_change()
 
-    def _ended(self, call_id: str, claim: OpenClaim | None, phase: Phase) -> None:
+    def _open(self, claimed: Envelope) -> None:
+        entry, where = claimed.record, claimed.position
+        claim = OpenClaim(entry, where.partition, where.offset, self._clock.monotonic(), claimed.time_ms)
+        if self._fold.state(entry.call_id).stop:
+            claim.stop.set()
+        self.open[entry.call_id] = claim
+
+    def _ended(self, call_id: str, phase: Phase) -> None:
         """A claim is over. While the call is open again, what it was made for is remembered, so that it cannot be used twice."""
+        claim, standing = self.open.pop(call_id, None), self._standing.pop(call_id, None)
         if phase is Phase.FINAL:
             self._used.pop(call_id, None)
-        elif claim is not None and claim.entry.cause is not None:
-            self._used.setdefault(call_id, {})[claim.entry.cause.event_id] = claim.entry.cause.offset
+            return
+        cause = claim.entry.cause if claim is not None else standing.record.cause if standing is not None else None
+        if cause is not None:
+            self._used.setdefault(call_id, {})[cause.event_id] = cause.offset

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from typing import NamedTuple
 
 READ_MEMORY = timedelta(minutes=10)
 """How long a read's first answer is remembered, in broker time; asked again later it is read afresh."""
@@ -27,17 +27,15 @@ class OutcomeKind(StrEnum):
     NOT_APPLIED = "not_applied"
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How a call ended; `code` as the entry says, empty for the outcome's own."""
 
     kind: OutcomeKind
     code: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CallState:
-    """What the entries so far say about one call."""
+class CallState(NamedTuple):
+    """What the entries so far say about one call. A tuple: whoever folds a log from its beginning makes millions of them."""
 
     phase: Phase = Phase.OPEN
     claim_id: str = ""

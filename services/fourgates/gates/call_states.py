@@ -38,7 +38,7 @@ class CallStates:
             return live
         number = _number(call_id)
         packed = self._ended.get(number)
-        if packed is None and (reads := self._reads.get(_partition(call_id))) is not None:
+        if packed is None and self._reads and (reads := self._reads.get(_partition(call_id))) is not None:
             packed = reads.get(number)
         return OPEN if packed is None else _unpacked(packed)
 
@@ -58,7 +58,7 @@ class CallStates:
 
     def forget_reads(self, call_id: str, now_ms: int) -> None:
         """The reads of that call's partition leave some time after their ten minutes of its broker time."""
-        if (reads := self._reads.get(_partition(call_id))) is not None:
+        if self._reads and (reads := self._reads.get(_partition(call_id))) is not None:
             reads.forget(now_ms)
 
     def items(self) -> Iterator[tuple[int, CallState]]:

@@ -6,13 +6,16 @@ model-checked table; leaving out any of them gives a second effect, a lost call 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeAlias
 
+from fourgates.contract.avro_beginning import LedgerBeginning, RefBeginning
 from fourgates.contract.codes import Code, ends_call
+from fourgates.contract.errors import Poison
 from fourgates.contract.events import ALL_ATTEMPTS, LedgerEntry, LedgerKind
 from fourgates.contract.parts import CallRef
-from fourgates.contract.ports import Envelope
+from fourgates.contract.ports import Envelope, UnreadAttempt
 
 from .call_state import OPEN, READ_MEMORY, CallState, Outcome, OutcomeKind, Phase, identity_of
 from .call_states import CallStates
@@ -20,6 +23,9 @@ from .call_states import CallStates
 __all__ = [
     "OPEN", "READ_MEMORY", "CallState", "Change", "LedgerFold", "Outcome", "OutcomeKind", "Phase", "conflicts", "fold_entry",
 ]  # fmt: skip
+Entry: TypeAlias = LedgerEntry | LedgerBeginning
+_UNREAD = 8
+"""So many attempts of a call wait unread: whoever forges them is not to fill the memory."""
 _SAYS_NOTHING = frozenset({LedgerKind.PENDING, LedgerKind.REPLAYED, LedgerKind.BARRIER})
 
 
@@ -28,9 +34,12 @@ def conflicts(state: CallState, tool: str, args_digest: str) -> bool:
     return bool(state.identity) and state.identity != identity_of(tool, args_digest)
 
 
-def fold_entry(state: CallState, entry: LedgerEntry, offset: int, time_ms: int) -> CallState:
-    """The next state. `offset` is the entry's place in its partition, `time_ms` the broker's time of it."""
-    if state.forgotten(time_ms):
+def fold_entry(state: CallState, entry: Entry, offset: int, time_ms: int) -> CallState:
+    """The next state; the very same one where the entry is void.
+
+    `offset` is the entry's place in its partition, `time_ms` the broker's time of it.
+    """
+    if state.read and state.forgotten(time_ms):
         state = OPEN
     kind, claim = entry.kind, entry.claim_id
     if state.phase is Phase.FINAL or kind in _SAYS_NOTHING:
@@ -38,8 +47,9 @@ def fold_entry(state: CallState, entry: LedgerEntry, offset: int, time_ms: int) 
     if kind is LedgerKind.CLAIMED:
         return _claimed(state, entry, offset)
     if kind is LedgerKind.CANCELLED:
-        open_ = state.phase is Phase.OPEN
-        return _final(state, entry, OutcomeKind.CANCELLED, time_ms) if open_ else replace(state, stop=True)
+        if state.phase is Phase.OPEN:
+            return _final(state, entry, OutcomeKind.CANCELLED, time_ms)
+        return state if state.stop else state._replace(stop=True)
     if not claim:
         return _without_claim(state, entry, time_ms)
     if state.phase is Phase.OPEN or claim != state.claim_id:
@@ -47,18 +57,17 @@ def fold_entry(state: CallState, entry: LedgerEntry, offset: int, time_ms: int) 
     return _of_the_claim(state, entry, time_ms)
 
 
-def _claimed(state: CallState, entry: LedgerEntry, offset: int) -> CallState:
+def _claimed(state: CallState, entry: Entry, offset: int) -> CallState:
     claim = entry.claim_id
-    fresh = bool(claim) and claim not in state.used
-    state = replace(state, used=state.used | {claim})
-    if state.phase is Phase.OPEN and fresh:
-        return replace(
-            _known(state, entry.about), phase=Phase.CLAIMED, claim_id=claim, fence=offset, attempts=frozenset(), stop=False
-        )
-    return state  # lost, and it never moves up later
+    if claim in state.used:
+        return state
+    used = state.used | {claim}
+    if state.phase is not Phase.OPEN or not claim:
+        return state._replace(used=used)  # lost, and it never moves up later
+    return CallState(Phase.CLAIMED, claim, offset, used=used, identity=_known(state, entry.about))
 
 
-def _without_claim(state: CallState, entry: LedgerEntry, time_ms: int) -> CallState:
+def _without_claim(state: CallState, entry: Entry, time_ms: int) -> CallState:
     """A gate's word, or a read's answer: both count only while nobody has claimed the call."""
     if state.phase is not Phase.OPEN:
         return state
@@ -66,18 +75,18 @@ def _without_claim(state: CallState, entry: LedgerEntry, time_ms: int) -> CallSt
         return _final(state, entry, OutcomeKind.REFUSED, time_ms)
     if entry.kind is LedgerKind.FINISHED:
         ended = OutcomeKind.COMMITTED if entry.outcome == "committed" else OutcomeKind.FAILED
-        return replace(_final(state, entry, ended, time_ms), read=True)
+        return _final(state, entry, ended, time_ms)._replace(read=True)
     return state
 
 
-def _of_the_claim(state: CallState, entry: LedgerEntry, time_ms: int) -> CallState:
+def _of_the_claim(state: CallState, entry: Entry, time_ms: int) -> CallState:
     match entry.kind:
         case LedgerKind.ATTEMPTED:
             by_holder = entry.by == "holder"
-            if by_holder == (state.phase is Phase.CLAIMED) and entry.attempt:
-                return replace(state, attempts=state.attempts | {entry.attempt})
-        case LedgerKind.IN_DOUBT:
-            return replace(state, phase=Phase.IN_DOUBT)
+            if by_holder == (state.phase is Phase.CLAIMED) and entry.attempt and entry.attempt not in state.attempts:
+                return state._replace(attempts=state.attempts | {entry.attempt})
+        case LedgerKind.IN_DOUBT if state.phase is Phase.CLAIMED:
+            return state._replace(phase=Phase.IN_DOUBT)
         case LedgerKind.FINISHED if entry.outcome == "committed":
             return _final(state, entry, OutcomeKind.COMMITTED, time_ms)
         case LedgerKind.FINISHED if _vouches(state, entry):
@@ -87,7 +96,7 @@ def _of_the_claim(state: CallState, entry: LedgerEntry, time_ms: int) -> CallSta
         case LedgerKind.RELEASED if _vouches(state, entry):
             if state.stop:
                 return _final(state, entry, OutcomeKind.CANCELLED, time_ms)
-            return replace(state, phase=Phase.OPEN, claim_id="", attempts=frozenset(), stop=False)
+            return state._replace(phase=Phase.OPEN, claim_id="", attempts=frozenset(), stop=False)
         case LedgerKind.RESOLVED if state.phase is Phase.IN_DOUBT:
             if entry.outcome == "committed":
                 return _final(state, entry, OutcomeKind.COMMITTED, time_ms)
@@ -96,24 +105,24 @@ def _of_the_claim(state: CallState, entry: LedgerEntry, time_ms: int) -> CallSta
     return state
 
 
-def _vouches(state: CallState, entry: LedgerEntry) -> bool:
+def _vouches(state: CallState, entry: Entry) -> bool:
     """Nobody may vouch for an attempt that he did not make, unless the downstream itself now refuses the key."""
     return entry.vouches in (ALL_ATTEMPTS, len(state.attempts))
 
 
-def _final(state: CallState, entry: LedgerEntry, kind: OutcomeKind, time_ms: int) -> CallState:
+def _final(state: CallState, entry: Entry, kind: OutcomeKind, time_ms: int) -> CallState:
     known = _known(state, entry.about, cancelled=kind is OutcomeKind.CANCELLED)
-    return replace(known, phase=Phase.FINAL, outcome=Outcome(kind, entry.code), final_ms=time_ms)
+    return state._replace(phase=Phase.FINAL, outcome=Outcome(kind, entry.code), final_ms=time_ms, identity=known)
 
 
-def _known(state: CallState, about: CallRef | None, cancelled: bool = False) -> CallState:
+def _known(state: CallState, about: CallRef | RefBeginning | None, cancelled: bool = False) -> bytes:
+    """Which call it is, by now."""
     if about is None or state.identity or (cancelled and not about.args_digest):  # who cancels repeats no arguments
-        return state
-    return replace(state, identity=identity_of(about.tool, about.args_digest))
+        return state.identity
+    return identity_of(about.tool, about.args_digest)
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """One entry's doing. `seen_before`: its offset had been folded already, so nothing was done."""
 
     before: CallState
@@ -122,37 +131,70 @@ class Change:
 
     @property
     def counted(self) -> bool:
-        return self.before is not self.after and self.before != self.after
+        return self.before is not self.after
 
 
 class LedgerFold:
-    """The states of all calls of some ledger partitions, kept by reading each partition once, in order."""
+    """The states of all calls of some ledger partitions, kept by reading each partition once, in order.
+
+    An attempt that comes unread waits for its call's next entry: what was committed is so however often it was attempted.
+    """
 
     def __init__(self, watch: Callable[[Envelope, Change], None] | None = None) -> None:
         self._states = CallStates()
         self._next: dict[int, int] = {}
+        self._unread: dict[str, list[UnreadAttempt]] = {}
         self._watch = watch
 
     def apply(self, envelope: Envelope) -> Change:
         """Folds one entry; an offset below the next expected one was folded before and is left alone."""
         entry, where = envelope.record, envelope.position
-        before = self._states.get(entry.call_id)
         if where.offset < self._next.get(where.partition, 0):
+            before = self.state(entry.call_id)
             return Change(before, before, seen_before=True)
         self._next[where.partition] = where.offset + 1
-        self._states.forget_reads(entry.call_id, envelope.time_ms)
-        if before.forgotten(envelope.time_ms):
+        if type(entry) is UnreadAttempt:
+            return self._put_off(entry)
+        if entry.call_id in self._unread:
+            self._catch_up(entry.call_id, entry)
+        return self._fold(envelope)
+
+    def _fold(self, envelope: Envelope) -> Change:
+        entry, time_ms = envelope.record, envelope.time_ms
+        before = self._states.get(entry.call_id)
+        self._states.forget_reads(entry.call_id, time_ms)
+        if before.read and before.forgotten(time_ms):
             before = OPEN
-        after = fold_entry(before, entry, where.offset, envelope.time_ms)
-        if after != before:
+        after = fold_entry(before, entry, envelope.position.offset, time_ms)
+        if after is not before:
             self._states.put(entry.call_id, after)
         change = Change(before, after)
         if self._watch is not None:
             self._watch(envelope, change)
         return change
 
+    def _put_off(self, attempt: UnreadAttempt) -> Change:
+        before = self._states.get(attempt.call_id)
+        if before.phase in (Phase.CLAIMED, Phase.IN_DOUBT):  # else it is void, whatever it says
+            unread = self._unread.setdefault(attempt.call_id, [])
+            unread.append(attempt)
+            if len(unread) > _UNREAD:
+                self._catch_up(attempt.call_id)
+        return Change(before, before)
+
+    def _catch_up(self, call_id: str, entry: Entry | None = None) -> None:
+        """Reads what was put off, unless `entry` is the next of the call and makes it no matter."""
+        unread = self._unread.pop(call_id, ())
+        if entry is not None and entry.kind is LedgerKind.FINISHED and entry.outcome == "committed":
+            unread = unread if entry.claim_id != self._states.get(call_id).claim_id else ()
+        for attempt in unread:
+            with contextlib.suppress(Poison):  # it is nobody's
+                self._fold(attempt.read())
+
     def state(self, call_id: str, now_ms: int | None = None) -> CallState:
         """The call's state; with `now_ms` a read past its ten minutes is open again."""
+        if call_id in self._unread:
+            self._catch_up(call_id)
         state = self._states.get(call_id)
         return OPEN if now_ms is not None and state.forgotten(now_ms) else state
 
@@ -162,6 +204,8 @@ class LedgerFold:
 
     def items(self) -> Iterator[tuple[int, CallState]]:
         """Every call that is remembered, by number, for comparing one memory with another."""
+        for call_id in tuple(self._unread):
+            self._catch_up(call_id)
         return self._states.items()
 
     def __len__(self) -> int:

@@ -16,22 +16,31 @@ class Opening:
     def __init__(self, opener: RecordOpener, metrics: Metrics) -> None:
         self._opener, self._metrics = opener, metrics
 
-    def open(self, received: Received, briefly: bool = False) -> Envelope | None:
+    def open(self, received: Received) -> Envelope | None:
         """The envelope, or None for a record that is not valid."""
         try:
-            return self._opener.open_briefly(received) if briefly else self._opener.open(received)
+            return self._opener.open(received)
         except Poison as poison:
-            self._metrics.skipped.labels(received.position.topic, poison.reason).inc()
+            self._skip(received, poison)
             return None
 
     def into(self, sink: Sink, taking: Taking) -> Callable[[Received], None]:
         """What takes each record of a log in turn, as far as `taking` says (see `Log.follow`)."""
         wanted, briefly = taking.wanted, taking.briefly
 
+        whole, brief = self._opener.open, self._opener.open_if_needed
+
         def take(received: Received) -> None:
             if wanted is not None and self._opener.unwanted(received, wanted):
                 return
-            if (envelope := self.open(received, briefly is not None and briefly())) is not None:
+            try:
+                envelope = brief(received) if briefly is not None and briefly() else whole(received)
+            except Poison as poison:
+                self._skip(received, poison)
+            else:
                 sink(envelope)
 
         return take
+
+    def _skip(self, received: Received, poison: Poison) -> None:
+        self._metrics.skipped.labels(received.position.topic, poison.reason).inc()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import heapq
 from collections.abc import Callable, Mapping
 
@@ -74,7 +75,11 @@ class KafkaFollowing:
                 fetched = await self._consumer.getmany(timeout_ms=_POLL_MS, max_records=_AT_ONCE)
                 for tp, records in fetched.items():
                     for record in records:
-                        await self._take(received_of(record))
+                        received = received_of(record)
+                        try:
+                            self._accept(received)
+                        except Transient:
+                            await self._accept_again(received)
                     self._came_to(tp.partition, records[-1].offset + 1)
                 for partition in list(self._waiting):  # compaction may have removed the very offset that is waited for
                     self._came_to(partition, await self._consumer.position(self._tps[partition]))
@@ -85,12 +90,12 @@ class KafkaFollowing:
         except Exception as error:
             self._end(error if isinstance(error, FatalError) else FatalError(f"a record was not taken: {type(error).__name__}"))
 
-    async def _take(self, received: Received) -> None:
+    async def _accept_again(self, received: Received) -> None:
+        """The schema registry is away: the order matters more than the time."""
         while True:
-            try:
+            await asyncio.sleep(_AGAIN_SECONDS)
+            with contextlib.suppress(Transient):
                 return self._accept(received)
-            except Transient:  # the schema registry is away: the order matters more than the time
-                await asyncio.sleep(_AGAIN_SECONDS)
 
     def _came_to(self, partition: int, following: int) -> None:
         self._next[partition] = max(following, self._next[partition])
