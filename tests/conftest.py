@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from fourgates.runtime.topics import create_topics
 from support.fault_tally import SEED_VARIABLE
 from support.kafka import finish, fresh_topics, no_topics
 from support.kafka_world import KafkaWorld
+from support.quick_java import quick_java
 
 TESTS = Path(__file__).resolve().parent
 LIBS = TESTS.parent / "build" / "kafka-libs"
@@ -24,9 +26,14 @@ SEED = "164954"
 """What chance decides in `make test` is the same each time; `make evidence-faults` and `make soak` take other seeds."""
 MUST_RUN = "required"
 """What FOURGATES_TEST_KAFKA says in `make test`: without a broker the tests on Kafka fail; else they skip."""
-LONGEST_FIRST = ("faults", "stories on Kafka", "integration/test_faust_worker.py", "integration/test_cli_on_kafka.py", "browser",
-                 "corpora/test_retail.py", "integration", "contract", "corpora")  # fmt: skip
+LONGEST_FIRST = (
+    "faults on Kafka", "stories on Kafka", "integration/test_cli_on_kafka.py", "integration/test_faust_worker.py", "faults",
+    "integration/test_tools_in_the_pipeline.py", "integration/test_approval_evidence.py", "corpora/test_retail.py", "browser",
+    "integration", "contract", "corpora",
+)  # fmt: skip
 WITHOUT_BROKER = frozenset({"faults/test_in_process.py", "faults/test_mutants.py"})
+SHARED_IN_A_GROUP = ("kafka_world", "faulty", "ill_treated", "driver")
+"""Fixtures of the session that one group of tests uses: processes that would idle until the session's end."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -34,11 +41,28 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault(SEED_VARIABLE, SEED)
     if config.getoption("numprocesses", None) and kafka_available(LIBS) is None:
         asyncio.run(fetch_kafka(LIBS))
+        quick_java(LIBS)
+    gc.set_threshold(50_000, 20, 20)  # thousands of tests and all modules stay: looking through them often is wasted
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest come first, so that with `-n` no process ends long after the others."""
     items.sort(key=lambda item: _rank(_together(item.nodeid)))
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Function, nextitem: pytest.Item | None) -> Iterator[None]:
+    """What only this group uses ends with it."""
+    yield
+    if nextitem is None or _together(nextitem.nodeid) != _together(item.nodeid):
+        for name in SHARED_IN_A_GROUP:
+            for fixture in item.session._fixturemanager.getfixturedefs(name, item) or ():
+                fixture.finish(item._request)
 
 
 class _ByWorld(LoadScopeScheduling):
@@ -57,6 +81,8 @@ def _together(nodeid: str) -> str:
     file, _, test = nodeid.removeprefix("tests/").partition("::")
     if file.startswith("pipeline/") and "[kafka" in test:
         return "stories on Kafka"
+    if file.startswith("browser/"):
+        return "browser"
     if file.startswith("faults/") and file not in WITHOUT_BROKER:
         return "faults on Kafka"
     return file
