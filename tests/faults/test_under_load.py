@@ -20,7 +20,7 @@ from support.saboteur import Saboteur, faketime
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.kafka, pytest.mark.timeout(1_800)]
 
 CALLS = int(os.environ.get("FOURGATES_TEST_CALLS", "500"))
-AT_ONCE = 64
+AT_ONCE = 64 if WHOLE else 24
 DEEDS = 6
 """Besides the kills, so many kinds of sabotage in a short run; the evidence run does all."""
 KILL_EVERY = 4.0
