@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import struct
 from functools import cache
@@ -14,15 +15,28 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fourgates.contract.avro import HEADER_BYTES, MAX_RECORD_BYTES, fingerprint_id
-from fourgates.contract.avro_beginning import LedgerBeginning
+from fourgates.contract.avro_beginning import LedgerBeginning, RequestedBeginning
 from fourgates.contract.avro_schema import schema_of, text_of
 from fourgates.contract.codes import Code
 from fourgates.contract.errors import Poison
-from fourgates.contract.events import RECORDS, ApprovalEvent, Control, EffectEntry, LedgerEntry, LedgerKind, Record
-from fourgates.contract.topology import BY_RECORD, CALLS_LEDGER, CONTROLS, EFFECTS
+from fourgates.contract.events import (
+    RECORDS,
+    ApprovalEvent,
+    ApprovalKind,
+    Control,
+    EffectEntry,
+    LedgerEntry,
+    LedgerKind,
+    Record,
+    Requested,
+)
+from fourgates.contract.ports import Envelope, Position
+from fourgates.contract.topology import APPROVALS, BY_RECORD, CALLS_LEDGER, CONTROLS, EFFECTS
+from fourgates.gates.approval import ApprovalFold, fold_hold
 from fourgates.gates.ledger import OPEN, fold_entry
+from support.approvals import held
 from support.records import codec, instances_of, plain_of, wire_value
-from support.samples import REQUESTED, SEALED
+from support.samples import CALL, REQUESTED, SEALED
 
 by_class = pytest.mark.parametrize("cls", RECORDS, ids=lambda cls: cls.__name__)
 some = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
@@ -138,6 +152,38 @@ def test_an_effects_beginning_is_all_that_its_folds_look_at(record: EffectEntry)
     assert (short is None) == bool(record.supersedes)
     if short is not None:
         assert short._asdict() == {name: getattr(record, name) for name in short._fields}
+
+
+@given(record=instances_of(ApprovalEvent), asked=instances_of(Requested))
+@some
+def test_a_questions_beginning_is_all_that_its_fold_looks_at(record: ApprovalEvent, asked: Requested) -> None:
+    """A6: every other approval event is read whole."""
+    topic, value = codec().encode(record)
+    plain = record.kind is ApprovalKind.REQUESTED and record.held is None and record.requested is not None
+    assert (codec().beginning(topic, codec().body_of(topic, value)) is not None) == plain
+    question = dataclasses.replace(record, kind=ApprovalKind.REQUESTED, held=None, requested=asked)
+    topic, value = codec().encode(question)
+    body = codec().body_of(topic, value)
+    short = codec().beginning(topic, body)
+    assert isinstance(short, RequestedBeginning) and short.key() == question.key()
+    assert short.hold_id == question.hold_id
+    hold = (
+        ApprovalFold(lambda envelope: True)
+        .apply(
+            Envelope(
+                held(question.hold_id, dataclasses.replace(CALL, call_id=question.call_id)),
+                Position(APPROVALS, 0, 0),
+                1,
+                "authorizer",
+            )
+        )
+        .after
+    )
+    assert hold is not None
+    after = fold_hold(hold, short, 7)
+    assert after == fold_hold(hold, question, 7) and after.shown_digest == asked.shown_digest
+    end = body.index(asked.shown_digest.encode()) if asked.shown_digest else 0
+    assert codec().beginning(topic, body[:end]) is None
 
 
 @given(record=instances_of(LedgerEntry), data=st.data())

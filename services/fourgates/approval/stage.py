@@ -57,7 +57,7 @@ class WaiterStage(BaseStage):
 
     name = STAGE
     reads = APPROVALS
-    restores = True
+    restores = restores_briefly = True
 
     def __init__(self, catalog: Catalog, ports: WaiterPorts, emits: Emits, settings: WaiterSettings) -> None:
         self._catalog, self._log, self._clock = catalog, ports.log, ports.clock

@@ -1,4 +1,4 @@
-"""Ledger and effect entries as far as their folds look at them: whoever folds these logs from their beginning reads millions.
+"""Entries of folded logs as far as their folds look at them: whoever folds a log from its beginning reads millions.
 
 Avro writes the fields of a record one after the other, a text as its length and its bytes. So what no fold looks at is passed
 over by its length, and what comes after the last field that one looks at is not touched. A fifth of the cost of all of it.
@@ -10,9 +10,9 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
-from .events import EffectEntry, EffectKind, LedgerEntry, LedgerKind
+from .events import ApprovalEvent, ApprovalKind, EffectEntry, EffectKind, LedgerEntry, LedgerKind, Requested
 from .parts import CallRef, Cause, EffectClaim
-from .topology import CALLS_LEDGER, EFFECTS
+from .topology import APPROVALS, CALLS_LEDGER, EFFECTS
 
 _ORDER: dict[Any, tuple[str, ...]] = {
     LedgerEntry: (
@@ -22,12 +22,15 @@ _ORDER: dict[Any, tuple[str, ...]] = {
         "event_id", "producer", "cause", "kind", "effect_key", "call_id", "fence", "claim_id", "window_ms", "supersedes",
         "amount", "subject", "limit",
     ),
+    ApprovalEvent: ("event_id", "producer", "cause", "kind", "hold_id", "call_id", "held", "requested"),
+    Requested: ("shown", "shown_digest", "preview_digest", "approvable"),
     Cause: ("event_id", "topic", "partition", "offset"),
     CallRef: ("tenant", "run_id", "tool_call_id", "subject", "agent", "tool", "tool_version", "risk", "args_digest"),
 }  # fmt: skip
 """The fields that are read or passed over, in their order."""
 _LEDGER_KINDS = {bytes((2 * len(kind.value),)) + kind.value.encode(): kind for kind in LedgerKind}
 _EFFECT_KINDS = {bytes((2 * len(kind.value),)) + kind.value.encode(): kind for kind in EffectKind}
+_REQUESTED = bytes((2 * len(ApprovalKind.REQUESTED.value),)) + ApprovalKind.REQUESTED.value.encode()
 _ATTEMPTED = next(head for head, kind in _LEDGER_KINDS.items() if kind is LedgerKind.ATTEMPTED)
 _NEAR = 256
 """The kind stands within so many bytes, unless a process has a very long name."""
@@ -85,14 +88,36 @@ class EffectBeginning(NamedTuple):
         return self.effect_key
 
 
-Beginning: TypeAlias = LedgerBeginning | EffectBeginning
+class QuestionBeginning(NamedTuple):
+    """As much of a Requested as a fold looks at: which text people are shown, not the text."""
+
+    shown_digest: str
+    preview_digest: str
+    approvable: bool
+
+
+class RequestedBeginning(NamedTuple):
+    """As much of an ApprovalEvent of kind Requested as a fold looks at, under the same names."""
+
+    hold_id: str
+    call_id: str
+    requested: QuestionBeginning
+    kind: ApprovalKind = ApprovalKind.REQUESTED
+    held: None = None
+    decided: None = None
+
+    def key(self) -> str:
+        return self.call_id
+
+
+Beginning: TypeAlias = LedgerBeginning | EffectBeginning | RequestedBeginning
 
 
 def check_order() -> None:
     """Raises TypeError where the records do not begin with those fields any more: they are read in that order."""
     for cls, read in _ORDER.items():
         declared = tuple(field.name for field in dataclasses.fields(cls))
-        if declared[: len(read)] != read or (cls in (Cause, CallRef) and declared != read):
+        if declared[: len(read)] != read or (cls in (Cause, CallRef, Requested) and declared != read):
             raise TypeError(f"{cls.__name__} does not begin with {', '.join(read)}")
 
 
@@ -144,6 +169,24 @@ def effect_beginning(body: bytes) -> EffectBeginning:
     return EffectBeginning(kind, effect_key, call_id, fence, claim_id, window_ms, (), amount, subject, limit)
 
 
+def requested_beginning(body: bytes) -> RequestedBeginning:
+    """The same of a Requested. Raises ValueError also for an approval event of another kind: a fold looks at all of those."""
+    at, _ = _cause(body, _over(body, 0, 2))
+    if not body.startswith(_REQUESTED, at):
+        raise ValueError
+    at, hold_id = _text(body, at + len(_REQUESTED))
+    at, call_id = _text(body, at)
+    at = _missing(body, at)
+    if body[at] != _THERE:
+        raise ValueError
+    at, shown_digest = _text(body, _over(body, at + 1, 1))
+    at, preview_digest = _text(body, at)
+    approvable = body[at]
+    if approvable > 1:
+        raise ValueError
+    return RequestedBeginning(hold_id, call_id, QuestionBeginning(shown_digest, preview_digest, bool(approvable)))
+
+
 def says_attempted(body: bytes) -> bool:
     """Whether a ledger entry's body says that it is an Attempted; of a malformed one it may say anything."""
     if _ATTEMPTED not in body[:_NEAR]:  # far cheaper than reading, and it is one entry of three
@@ -155,7 +198,9 @@ def says_attempted(body: bytes) -> bool:
     return body.startswith(_ATTEMPTED, at)
 
 
-BEGINNINGS: dict[str, Callable[[bytes], Beginning]] = {CALLS_LEDGER: ledger_beginning, EFFECTS: effect_beginning}
+BEGINNINGS: dict[str, Callable[[bytes], Beginning]] = {
+    CALLS_LEDGER: ledger_beginning, EFFECTS: effect_beginning, APPROVALS: requested_beginning,
+}  # fmt: skip
 """Topic -> how the beginnings of its records are read."""
 
 

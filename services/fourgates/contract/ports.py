@@ -249,6 +249,7 @@ class Stage(Protocol):
     name: str
     reads: str
     restores: bool
+    restores_briefly: bool
 
     async def start(self) -> None:
         """Before the first record; loads what the stage needs whole."""
@@ -263,7 +264,7 @@ class Stage(Protocol):
         """Takes the record into the stage's state; what it returns reaches `handle` as `envelope.folded`.
 
         A stage with `restores = True` gets here, after `assigned`, also every record below the committed offset: those are
-        folded and not handled.
+        folded and not handled. With `restores_briefly` as well they may come as their Beginning.
         """
 
     async def handle(self, envelope: Envelope) -> Sequence[Emit]:

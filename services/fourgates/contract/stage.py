@@ -15,6 +15,7 @@ class BaseStage:
     name: str
     reads: str
     restores: bool = False
+    restores_briefly: bool = False
 
     async def start(self) -> None:
         """Nothing to load."""
@@ -45,7 +46,8 @@ class WrappedStage:
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
-        self.name, self.reads, self.restores = stage.name, stage.reads, stage.restores
+        self.name, self.reads = stage.name, stage.reads
+        self.restores, self.restores_briefly = stage.restores, stage.restores_briefly
 
     async def start(self) -> None:
         await self._stage.start()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from fourgates.contract.avro_beginning import RequestedBeginning
 from fourgates.contract.events import ApprovalEvent, ApprovalKind, Decided, Held, HoldReason
 from fourgates.contract.parts import Principal, ref_of
 from fourgates.contract.ports import Envelope, Verifier
@@ -110,7 +111,7 @@ def _decided(hold: HoldState, said: Decided, at_ms: int) -> HoldState:
     return hold.but(status=HoldStatus.APPROVED, approvers=approvers, ended_by=person, ended_ms=at_ms)
 
 
-def fold_hold(hold: HoldState, entry: ApprovalEvent, at_ms: int) -> HoldState:
+def fold_hold(hold: HoldState, entry: ApprovalEvent | RequestedBeginning, at_ms: int) -> HoldState:
     """The next state of a known hold; the same object where the entry is void. `at_ms` is the broker's time of the entry."""
     if not hold.open or entry.call_id != hold.call_id:
         return hold

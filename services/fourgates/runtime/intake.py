@@ -109,6 +109,15 @@ class Turns:
             del self._last[key]
 
 
+def _opened(by: Callable[[Received], Envelope], received: Received) -> Envelope:
+    try:
+        return by(received)
+    except (Poison, Transient):
+        raise
+    except Exception as fault:  # nothing is proved, so it ends no call, whoever's fault it is
+        raise Poison("unreadable", _where(fault)) from fault
+
+
 def _where(fault: BaseException) -> str:
     """Kind and place of an exception. Never its message: that may quote a payload."""
     frames = traceback.extract_tb(fault.__traceback__)
@@ -139,6 +148,7 @@ class RecordHandler:
         self._metrics = metrics or Metrics()
         self._seconds = self._metrics.seconds.labels(stage.name)  # looking a label up costs more than counting
         self._handled = self._metrics.records.labels(stage.name, "handled")
+        self._restoring = opener.open_briefly if stage.restores_briefly else opener.open
         self._openings, self._turns = Turns(), Turns()
         self._in_a_row = 0
         self._ticks_in_a_row = 0
@@ -156,7 +166,10 @@ class RecordHandler:
     async def restore(self, received: Received) -> None:
         """Folds a record below the committed offset. One that is not valid was dead-lettered when it was new."""
         try:
-            envelope = await self._retried(self._open(received))
+            try:
+                envelope = _opened(self._restoring, received)  # at once: there are hundreds of thousands
+            except Transient:
+                envelope = await self._retried(self._open(received))
         except Poison as poison:
             self._metrics.skipped.labels(received.position.topic, poison.reason).inc()
             return
@@ -210,12 +223,7 @@ class RecordHandler:
 
     def _open(self, received: Received) -> Callable[[], Awaitable[Envelope]]:
         async def opened() -> Envelope:
-            try:
-                return self._opener.open(received)
-            except (Poison, Transient):
-                raise
-            except Exception as fault:  # nothing is proved, so it ends no call, whoever's fault it is
-                raise Poison("unreadable", _where(fault)) from fault
+            return _opened(self._opener.open, received)
 
         return opened
 
