@@ -8,11 +8,13 @@ the row maker: a seal that does not fit, another schema, a kind that is not mapp
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import struct
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -83,7 +85,8 @@ class BulkMaker:
 
     def __init__(self, opener: RecordOpener, like: RowMaker, run: Run) -> None:
         self._opener, self._redactions, self._run = opener, like.redactions, run
-        self._key = like.key
+        self._pads = b"".join(long(len(pad)) + pad for pad in hmac_pads(like.key))
+        self._table = f"batch_{next(_NUMBERS)}"
         self._topics = {topic: _Topic(topic, mapped, like.made_by) for topic, mapped in MAPPED.items()}
 
     def make(self, received: Sequence[Received]) -> Bulk:
@@ -122,18 +125,28 @@ class BulkMaker:
 
     def _map(self, topic: _Topic, ones: list[Received], data: list[bytes]) -> Bulk:
         try:
-            with in_memory(topic.head, data) as path, in_memory(_KEY_HEAD, [long(len(self._key)) + self._key]) as key:
-                left = self._unsure(topic, path)
-                native = self._run(topic.rows(path, key, left), "Native")
+            with self._decoded(topic, data), in_memory(_PADS_HEAD, [self._pads]) as pads:
+                left = self._unsure(topic)
+                native = self._run(topic.rows(self._table, pads, left), "Native")
         except EngineError as fault:  # a stage that seals what is no record: the row maker tells which one
             _log.error("a batch of records could not be read", topic=ones[0].position.topic, fault=str(fault))
             return Bulk(left=ones)
         return Bulk([native], len(ones) - len(left), [ones[number] for number in left])
 
-    def _unsure(self, topic: _Topic, path: str) -> list[int]:
+    @contextmanager
+    def _decoded(self, topic: _Topic, data: list[bytes]) -> Iterator[None]:
+        """The records as a table in memory: decoding them once for each question to them would cost as much as the rows."""
+        try:
+            with in_memory(topic.head, data) as path:
+                self._run(topic.decoded(self._table, path), "Null")
+            yield
+        finally:
+            self._run(f"DROP TEMPORARY TABLE IF EXISTS {self._table}", "Null")
+
+    def _unsure(self, topic: _Topic) -> list[int]:
         """The numbers of those that are left to the row maker."""
         left = []
-        for line in self._run(topic.unsure(path), "JSONCompactEachRow").splitlines():
+        for line in self._run(topic.unsure(self._table), "JSONCompactEachRow").splitlines():
             number, in_order, tool, call_id, texts = json.loads(line)
             if not in_order or not self._harmless(tool, call_id, texts):
                 left.append(int(number))
@@ -169,21 +182,23 @@ class _Topic:
         self.head = head_of(_placed(schema_of(CLASSES[topic])))
         self._order = _in_order(topic, mapped)
 
-    def _source(self, path: str) -> str:
+    def decoded(self, table: str, path: str) -> str:
+        """Makes the table of the records, with whether each is plainly in order and which of its texts need a closer look."""
         also = "".join(f", {said} AS {name}" for name, said in self._mapped.also.items())
-        return f"{_SOURCE}{also} FROM file('{path}', 'Avro')"
+        judged = f"{self._order} AS in_order, arrayFilter(x -> {_DOUBTFUL}, {self._mapped.texts}) AS doubtful"
+        source = f"{_SOURCE}{also} FROM file('{path}', 'Avro')"
+        return f"CREATE TEMPORARY TABLE {table} ENGINE = Memory AS SELECT *, {judged} FROM ({source})"  # noqa: S608
 
-    def unsure(self, path: str) -> str:
-        """(number, in order, tool, call_id, texts that need a closer look) of those that are not plainly in order."""
+    def unsure(self, table: str) -> str:
+        """(number, in order, tool, call_id, doubtful texts) of those that are not plainly in order."""
         asked = f"number, in_order, {self._mapped.tool}, {self._mapped.call_id}, doubtful"
-        named = f"{self._order} AS in_order, arrayFilter(x -> {_DOUBTFUL}, {self._mapped.texts}) AS doubtful"
-        return f"WITH {named} SELECT {asked} FROM ({self._source(path)}) WHERE NOT in_order OR notEmpty(doubtful)"  # noqa: S608 - fixed words, our own path
+        return f"SELECT {asked} FROM {table} WHERE NOT in_order OR notEmpty(doubtful)"  # noqa: S608 - fixed words
 
-    def rows(self, path: str, key: str, left: Sequence[int]) -> str:
+    def rows(self, table: str, pads: str, left: Sequence[int]) -> str:
         """The rows of all but `left`."""
         but = f" WHERE number NOT IN ({', '.join(map(str, left))})" if left else ""
-        keyed = f"WITH (SELECT key FROM file('{key}', 'Avro')) AS digest_key"  # noqa: S608 - our own path
-        return f"{keyed} SELECT {self._columns} FROM ({self._source(path)}){but} {_AS_PYTHON}"  # noqa: S608 - fixed words, our own path
+        keyed = f"WITH (SELECT (inner, outer) FROM file('{pads}', 'Avro')) AS pads"  # noqa: S608 - our own path
+        return f"{keyed} SELECT {self._columns} FROM {table}{but} {_AS_PYTHON}"  # noqa: S608 - fixed words
 
 
 def _in_order(topic: str, mapped: Mapped) -> str:
@@ -200,6 +215,12 @@ def _placed(schema: Any) -> Any:
     place = {"type": "fixed", "name": "Place", "size": _PLACE.size}
     fields = [{"name": "place", "type": place}, *({"name": name, "type": "string"} for name in ("key", "key_id", "writer"))]
     return {"type": "record", "name": "Placed", "fields": [*fields, {"name": "r", "type": readable(schema)}]}
+
+
+def hmac_pads(key: bytes) -> tuple[bytes, bytes]:
+    """What HMAC-SHA256 hashes before the message, and before the hash of that."""
+    padded = (key if len(key) <= 64 else hashlib.sha256(key).digest()).ljust(64, b"\0")
+    return bytes(byte ^ 0x36 for byte in padded), bytes(byte ^ 0x5C for byte in padded)
 
 
 def _text(data: bytes) -> bytes:
@@ -223,7 +244,11 @@ def _fixed_parts() -> str:
 
 _SOURCE = f"SELECT {_fixed_parts()}, key, key_id, writer, r"
 _HINTS = dict.fromkeys((*(pattern.hint for pattern in PATTERNS), *ENCODED_HINTS, *NAME_HINTS, *PERSONAL_NAME_HINTS.values()))
-_KEY_HEAD = head_of({"type": "record", "name": "Key", "fields": [{"name": "key", "type": "bytes"}]})
+_PADS_HEAD = head_of(
+    {"type": "record", "name": "Pads", "fields": [{"name": name, "type": "bytes"} for name in ("inner", "outer")]}
+)
+_NUMBERS = itertools.count()
+"""Of the makers: each has a table of its own, for they may share an engine."""
 _DOUBTFUL = " OR ".join(
     (
         f"length(x) > {_LONGEST_TEXT}",

@@ -47,7 +47,8 @@ def _keyed(text: str) -> str:
 
 
 def _digest(text: str) -> str:
-    return f"lower(hex(substring(HMAC('sha256', {text}, digest_key), 1, 16)))"
+    """HMAC-SHA256 as RFC 2104 has it: the engine's own function sets the key up for each row, for three times the cost."""
+    return f"lower(hex(substring(SHA256(concat(pads.2, SHA256(concat(pads.1, {text})))), 1, 16)))"
 
 
 def _effect_key(key: str) -> str:
