@@ -15,7 +15,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,18 +29,20 @@ from fourgates.cli.stage_process import settle_memory  # noqa: E402
 from fourgates.contract.events import EffectEntry, EffectKind, LedgerEntry, LedgerKind, Record  # noqa: E402
 from fourgates.contract.partition import murmur2  # noqa: E402
 from fourgates.contract.parts import ref_of  # noqa: E402
-from fourgates.contract.ports import Envelope, Position, Received  # noqa: E402
+from fourgates.contract.ports import Envelope, Position, Received, Taking  # noqa: E402
 from fourgates.contract.seals import RecordWriter, record_bytes  # noqa: E402
 from fourgates.contract.topology import CALL_PARTITIONS, CALLS_LEDGER, EFFECTS  # noqa: E402
 from fourgates.gates.effects import EffectsFold  # noqa: E402
 from fourgates.gates.ledger import LedgerFold  # noqa: E402
+from fourgates.runtime.metrics import Metrics  # noqa: E402
+from fourgates.runtime.taking import Opening  # noqa: E402
 from support.samples import CALL, VERDICT  # noqa: E402
 from support.sealing import keyring, opener, writer  # noqa: E402
 
 KEYS = (10_000, 100_000, 1_000_000)
 FLOORS = {"ledger_bytes_per_key": 200, "cold_fold_s_per_million_entries": 30.0, "cost_ratio": 1.1}
 """What a key of the ledger's index may take, a cold fold past a million entries, and how far the cost of a call may move."""
-ROUND, ROUNDS, COLD = 200, 20, 20_000
+ROUND, ROUNDS, COLD, FETCH = 200, 20, 20_000, 500
 _CALL_ID, _CLAIM_ID, _KEY = "c" * 64, "b" * 32, "acme/refund/" + "a" * 32
 
 
@@ -97,23 +99,21 @@ class Indexes:
     def __init__(self) -> None:
         self.ledger, self.effects = LedgerFold(), EffectsFold()
         self._opener = opener()
+        self._take = self.reading(briefly=False)
 
-    def take_briefly(self, received: Received) -> None:
-        """As a new owner does it, up to its barrier."""
-        envelope = self._opener.open_if_needed(received)
-        (self.ledger if received.position.topic == CALLS_LEDGER else self.effects).apply(envelope)
+    def reading(self, briefly: bool) -> Callable[[Sequence[Received]], int]:
+        """What takes records as a reader of the log does it; briefly: as a new owner does it, up to its barrier."""
+        return Opening(self._opener, Metrics()).into(self._fold, Taking(briefly=lambda: briefly))
 
-    def take(self, received: Received) -> None:
-        """As a reader of the log does it."""
-        envelope = self._opener.open(received)
-        (self.ledger if received.position.topic == CALLS_LEDGER else self.effects).apply(envelope)
+    def _fold(self, envelope: Envelope) -> None:
+        (self.ledger if envelope.position.topic == CALLS_LEDGER else self.effects).apply(envelope)
 
     def one_call(self, records: list[Received], now_ms: int) -> None:
         """The records of a call, and everything that is looked up while it runs."""
         call_id = records[0].key.decode()
         self.ledger.state(call_id, now_ms)
         for received in records:
-            self.take(received)
+            self._take((received,))
             self.ledger.state(call_id, now_ms)
         for key, fence in self.effects.held_by(call_id).items():
             self.effects.holds(key, call_id, fence)
@@ -151,12 +151,12 @@ def cost(indexes: Indexes, tape: Tape, first: int, now_ms: int, rounds: int) -> 
 
 
 def cold(tape: Tape, calls: int) -> float:
-    """Seconds of a cold fold past a million entries of both logs, taken from so many calls."""
+    """Seconds of a cold fold past a million entries of both logs, taken from so many calls, a fetch at a time."""
     entries = [received for records in tape.calls(10**12, calls) for received in records]
-    indexes = Indexes()
+    take = Indexes().reading(briefly=True)
     begun = time.process_time()
-    for received in entries:
-        indexes.take_briefly(received)
+    for first in range(0, len(entries), FETCH):
+        take(entries[first : first + FETCH])
     return (time.process_time() - begun) / len(entries) * 1e6
 
 

@@ -22,7 +22,7 @@ class _Watcher:
     """Somebody who is told of every record of some partitions, in order."""
 
     partitions: frozenset[int]
-    tell: Callable[[Received], None]
+    tell: Callable[[Received], object]
 
 
 class MemoryBus:
@@ -84,7 +84,7 @@ class MemoryBus:
     def commit(self, group: str, topic: str, partition: int, offset: int) -> None:
         self._committed[group, topic, partition] = offset
 
-    def watch(self, topic: str, partitions: Iterable[int], tell: Callable[[Received], None]) -> Callable[[], None]:
+    def watch(self, topic: str, partitions: Iterable[int], tell: Callable[[Received], object]) -> Callable[[], None]:
         """Calls `tell` for every later record; returns what ends it."""
         watcher = _Watcher(frozenset(partitions), tell)
         self._watchers[topic].append(watcher)
@@ -115,11 +115,11 @@ class MemoryBus:
         self, topic: str, sink: Sink, partitions: Iterable[int] | None, taking: Taking, *, from_end: bool
     ) -> MemoryFollowing:
         numbers = range(BY_NAME[topic].partitions) if partitions is None else tuple(partitions)
-        following, tell = MemoryFollowing(self, topic, numbers), self._opening.into(sink, taking)
+        following, take = MemoryFollowing(self, topic, numbers), self._opening.into(sink, taking)
         for number in () if from_end else numbers:
             for received in tuple(self._logs[topic][number]):
-                tell(received)
-        following.end = self.watch(topic, numbers, tell)
+                take((received,))
+        following.end = self.watch(topic, numbers, lambda received: take((received,)))
         return following
 
 

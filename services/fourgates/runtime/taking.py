@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from fourgates.contract.errors import Poison
+from fourgates.contract.errors import Poison, Transient
 from fourgates.contract.ports import Envelope, Received, Sink, Taking
 from fourgates.contract.seals import RecordOpener
 from fourgates.runtime.metrics import Metrics
@@ -21,26 +21,33 @@ class Opening:
         try:
             return self._opener.open(received)
         except Poison as poison:
-            self._skip(received, poison)
+            self._metrics.skipped.labels(received.position.topic, poison.reason).inc()
             return None
 
-    def into(self, sink: Sink, taking: Taking) -> Callable[[Received], None]:
-        """What takes each record of a log in turn, as far as `taking` says (see `Log.follow`)."""
-        wanted, briefly = taking.wanted, taking.briefly
+    def into(self, sink: Sink, taking: Taking) -> Callable[[Sequence[Received]], int]:
+        """What takes records of a log in their order, as far as `taking` says (see `Log.follow`), and returns how many it took.
 
+        All are opened before the first is told: the same work many times over is far cheaper than two kinds in turn. Raises
+        Transient where not even the first can be opened now.
+        """
+        wanted, briefly = taking.wanted, taking.briefly
         whole, brief = self._opener.open, self._opener.open_if_needed
 
-        def take(received: Received) -> None:
-            if wanted is not None and self._opener.unwanted(received, wanted):
-                return
-            try:
-                envelope = brief(received) if briefly is not None and briefly() else whole(received)
-            except Poison as poison:
-                self._skip(received, poison)
-            else:
+        def take(records: Sequence[Received]) -> int:
+            opened, taken = [], 0
+            for received in records:
+                try:
+                    if wanted is None or not self._opener.unwanted(received, wanted):
+                        opened.append(brief(received) if briefly is not None and briefly() else whole(received))
+                except Poison as poison:
+                    self._metrics.skipped.labels(received.position.topic, poison.reason).inc()
+                except Transient:
+                    if not taken:
+                        raise
+                    break
+                taken += 1
+            for envelope in opened:
                 sink(envelope)
+            return taken
 
         return take
-
-    def _skip(self, received: Received, poison: Poison) -> None:
-        self._metrics.skipped.labels(received.position.topic, poison.reason).inc()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import heapq
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import ConsumerStoppedError, KafkaError
@@ -21,7 +20,7 @@ _AGAIN_SECONDS = 0.5
 
 
 class KafkaFollowing:
-    """Gives every record of its partitions to `accept`, in order, in one task.
+    """Gives every record of its partitions to `accept`, in order, in one task. It says how many of those it was given it took.
 
     Where `accept` raises, or the broker refuses for good, the reading ends, whoever waits gets FatalError, and `broken` is
     told: a state that missed a record must not decide about anything.
@@ -31,7 +30,7 @@ class KafkaFollowing:
         self,
         consumer: AIOKafkaConsumer,
         start: Mapping[TopicPartition, int],
-        accept: Callable[[Received], None],
+        accept: Callable[[Sequence[Received]], int],
         broken: Callable[[Exception], None],
     ) -> None:
         self._consumer, self._accept, self._broken = consumer, accept, broken
@@ -74,12 +73,7 @@ class KafkaFollowing:
             while True:
                 fetched = await self._consumer.getmany(timeout_ms=_POLL_MS, max_records=_AT_ONCE)
                 for tp, records in fetched.items():
-                    for record in records:
-                        received = received_of(record)
-                        try:
-                            self._accept(received)
-                        except Transient:
-                            await self._accept_again(received)
+                    await self._take([received_of(record) for record in records])
                     self._came_to(tp.partition, records[-1].offset + 1)
                 for partition in list(self._waiting):  # compaction may have removed the very offset that is waited for
                     self._came_to(partition, await self._consumer.position(self._tps[partition]))
@@ -90,12 +84,12 @@ class KafkaFollowing:
         except Exception as error:
             self._end(error if isinstance(error, FatalError) else FatalError(f"a record was not taken: {type(error).__name__}"))
 
-    async def _accept_again(self, received: Received) -> None:
-        """The schema registry is away: the order matters more than the time."""
-        while True:
-            await asyncio.sleep(_AGAIN_SECONDS)
-            with contextlib.suppress(Transient):
-                return self._accept(received)
+    async def _take(self, records: list[Received]) -> None:
+        while records:
+            try:
+                records = records[self._accept(records) :]
+            except Transient:  # the schema registry is away: the order matters more than the time
+                await asyncio.sleep(_AGAIN_SECONDS)
 
     def _came_to(self, partition: int, following: int) -> None:
         self._next[partition] = max(following, self._next[partition])
