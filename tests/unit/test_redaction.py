@@ -95,6 +95,10 @@ def test_redacting_json_twice_changes_nothing_more_and_keeps_the_shape(value: ob
         "password: swordfish", "--password swordfish", "export DB_PASSWORD='swordfish'", "<db:password>swordfish</db:password>",
         "x\n  password: correct swordfish battery\n", "https://x.example/?api_key=swordfish&page=2",
         '{"level": "info"}\n{"password": "swordfish"}\nend', "- name: DB_PASSWORD\n  value: swordfish", "X-Api-Key: swordfish",
+        "password: |\n  swordfish\nnext: 1", "&quot;password&quot;: &quot;swordfish&quot;",
+        '<input name="password" value="swordfish">',
+        "curl -H 'X-Api-Key: swordfish' https://x.example", "{user: anna, password: swordfish}", "SMTP_PASS=swordfish",
+        "sshpass -p swordfish ssh x", "mysql -u shop -pswordfish", "Kennwort: swordfish", "Mot de passe: swordfish",
         '{"password": "[redacted:secret:aaaaaa] swordfish"}', {"password": "[redacted:secret:aaaaaa] swordfish"},
     ],
     ids=str,
@@ -117,6 +121,8 @@ def test_a_telling_name_tells_about_its_value(value: object) -> None:
         "a task-force-organisation-and-more-things report", "https://host.example:8080/path/user@x", "basic understanding",
         "sha256 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", "id 3f2504e0-4f89-41d3-9a0c-0305e82c3301",
         "the bearer of this letter", "a cookie: sweet and round", '{"tokens": 512, "password": null, "secret": true}',
+        "tests pass: 12, fail: 3", "the token of the shop is required", "https://www.shop.example/@anna.k",
+        "Authorization: required",
         "[redacted:secret:abcdef]", "Passwort vergessen? Kein Problem.", "session: morning session",
     ],
 )  # fmt: skip
@@ -127,7 +133,8 @@ def test_what_is_no_secret_stays(text: str) -> None:
 
 IN_RUNNING_TEXT = [
     "Shop account password: %s", "call me back, the password is %s, as always", "{'user': 'anna', 'password': '%s'}",
-    "I have a new account. Password:\n    %s\nBest", "your one-time access token: %s!",
+    "I have a new account. Password:\n    %s\nBest", "your one-time access token: %s!", "Password:\n\n%s\n",
+    "the API key for the shop is %s.",
 ]  # fmt: skip
 
 
@@ -146,6 +153,12 @@ def test_a_password_of_words_in_running_text_goes_only_where_the_contract_names_
 def test_a_dense_value_in_running_text_goes_for_every_tool(text: str, value: str) -> None:
     """R3"""
     assert value not in PLAIN.redact(text % value).text
+
+
+def test_a_key_before_a_host_is_one_of_that_address() -> None:
+    """R3"""
+    assert "4fA7" not in PLAIN.redact("git clone https://4fA7bQ9cZ2dK8eM3@git.example/shop.git").text
+    assert "VdMm" not in PLAIN.redact("Authorization: VdMmrlOb").text
 
 
 def test_only_one_key_in_a_hundred_could_be_words() -> None:

@@ -17,11 +17,13 @@ CERTAIN = (
     rf"secret{SEP}(?:access{SEP})?key|"
     rf"(?:api|access|private|encryption|signing|master|auth|account|storage|service|license|deploy|shared{SEP}access){SEP}keys?|"
     rf"(?:access|refresh|id|auth|bearer|session|api|personal|bot|oauth|jwt|csrf|xsrf|deploy|security|push|private|user){SEP}tokens?|"
+    rf"(?:db|database|user|smtp|mail|ftp|ssh|ldap|redis|root|admin|proxy){SEP}pass|"
+    rf"passwort|kennwort|wachtwoord|contrase.a|mot{SEP}de{SEP}passe|"
     rf"credentials?|creds|connection{SEP}strings?|conn{SEP}str|dsn|shared{SEP}access{SEP}signature"
 )
 """After these any value is a secret: of JSON members, settings and headers. In running text it must be dense."""
 
-LIKELY = rf"tokens?|auth|session(?:{SEP}id)?|sess{SEP}id|sid|signature|sig|otp|totp|webhook(?:{SEP}url)?"
+LIKELY = rf"tokens?|pass|auth|session(?:{SEP}id)?|sess{SEP}id|sid|signature|sig|otp|totp|webhook(?:{SEP}url)?"
 """After these a value is a secret if it looks like one."""
 
 VAGUE = r"keys?|salt|seed|nonce"
@@ -49,6 +51,7 @@ _ORDINARY = re.compile(
 )
 _HARMLESS = re.compile(
     r"(?:null|none|nil|undefined|true|false|yes|no|n/a|string|str|text|bytes|int|integer|number|bool|boolean|object|any|"
+    r"[|>][0-9+\-]{0,2}|"
     r"required|optional|missing|invalid|empty|hidden|redacted|removed|masked|expired|unset|not set|secretstr|varchar.*|"
     r"\*+|x{3,}|\.{2,}|-+|…|<[^<>]*>|\$\{[^{}]*\}|\{\{.*|%\([^()]*\)s|\$[A-Z_][A-Z0-9_]*|"
     r"(?:self|os|process|config|settings|env|environ|args|request|this)\..*|[A-Za-z_][\w.]*\(.*)?",
