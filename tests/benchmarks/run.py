@@ -17,6 +17,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "benchmarks"), str(ROO
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition  # noqa: E402 - after the path is set
 from claims import claims  # noqa: E402 - after the path is set
+from cold_fold import measured as cold_fold  # noqa: E402
 from gates_bench import gates, print_gates  # noqa: E402
 from index_bench import measured as index  # noqa: E402
 from measuring import IN_FLIGHT, measure, rss_mb  # noqa: E402
@@ -28,6 +29,7 @@ from fourgates.runtime.kafka import KafkaAdmin  # noqa: E402
 from fourgates.runtime.local_broker import LocalBroker, kafka_available  # noqa: E402
 from fourgates.runtime.topics import create_topics  # noqa: E402
 from support.eventually import eventually  # noqa: E402
+from support.kafka import fresh_topics  # noqa: E402
 from support.kafka_world import KafkaWorld  # noqa: E402
 
 HOPS = 4
@@ -138,7 +140,17 @@ async def bench(levels: tuple[int, ...], libs: Path) -> dict[str, Any]:
                 memory = {process: rss_mb(watched.pid) for process, watched in world.supervisor.watched.items() if watched.pid}
             finally:
                 await world.stop()
-    return {"hops": HOPS, "relay": bare, "claim": bare_claims, "read": reads, "write": writes, "rss_mb": memory}
+            await fresh_topics(broker.bootstrap)
+            cold = await asyncio.to_thread(cold_fold, broker.bootstrap, ROOT / "build" / "bench-cold.json")
+    return {
+        "hops": HOPS,
+        "relay": bare,
+        "claim": bare_claims,
+        "read": reads,
+        "write": writes,
+        "rss_mb": memory,
+        "cold_fold": cold,
+    }
 
 
 def main() -> int:
