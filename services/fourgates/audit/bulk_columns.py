@@ -287,6 +287,7 @@ def _effects() -> Mapped:
 def _completed() -> Mapped:
     told = {name: f"JSONExtractString(r.observation, '{name}')" for name in ("reason", "field", "message")}
     unusual = " OR ".join(f"JSONType(r.observation, '{name}') != 'String'" for name in told)
+    unusual += " OR arrayExists(x -> NOT match(x, '^[a-z_]*$'), r.signals)"  # escapes are spelt otherwise here
     return Mapped(
         record="CallCompleted", key="concat(r.tenant, '/', r.run_id)", call_id="r.call_id",
         rest=f"NOT isValidJSON(r.observation) OR {unusual}",
