@@ -44,6 +44,8 @@ def clean(text: str) -> str:
 
     Emoji that are joined from several fall apart into those, and a lone surrogate, which no encoding can carry, is dropped.
     """
+    if text.isascii() and text.isprintable():
+        return text
     data = text.encode("utf-8", "surrogatepass")
     steered = len(data.translate(None, _STEERING)) != len(data)  # several times quicker than any search for one of them
     if not steered and text.isascii():
