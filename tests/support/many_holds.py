@@ -56,6 +56,16 @@ class ManyHolds:
         await self._commit(await self.bus.ends(APPROVALS))
 
     async def _write(self, count: int, expires: Callable[[int], int], *, asked: bool) -> None:
+        if count <= _BATCH:  # not worth two processes
+            batch = {self.written + n: expires(n) for n in range(count)}
+            positions = await self._append(self.scribe.helds(batch))
+            if asked:
+                await self._append(self.scribe.questions(batch, positions))
+        else:
+            await self._write_many(count, expires, asked=asked)
+        self.written += count
+
+    async def _write_many(self, count: int, expires: Callable[[int], int], *, asked: bool) -> None:
         numbers = range(count)
         batches = [{self.written + n: expires(n) for n in numbers[at : at + _BATCH]} for at in numbers[::_BATCH]]
         places = asyncio.Semaphore(_BATCHES_AT_ONCE)
@@ -68,7 +78,6 @@ class ManyHolds:
                         await self._append(await scribes.questions(batch, positions))
 
             await asyncio.gather(*map(one, batches))
-        self.written += count
 
     async def _append(self, records: list[Sealed]) -> list[Position]:
         return await asyncio.gather(*(self.bus.raw.append(*record) for record in records))

@@ -83,7 +83,16 @@ class Scribe:
         shown = shown_of(event, self._tool, bind(preview), self._shown_bytes)
         return self._emits.requested(envelope, shown), self._emits.pending(envelope, event.event_id)
 
-    def sealed(self, writer: str, record: Record) -> Sealed:
+    def helds(self, expires: Mapping[int, int]) -> list[Sealed]:
+        """The Held of each number, in their order."""
+        return [self._sealed("authorizer", self.held(number, at_ms)) for number, at_ms in expires.items()]
+
+    def questions(self, expires: Mapping[int, int], places: Sequence[Position]) -> list[Sealed]:
+        """What the waiter writes of each, whose Held lie at those places."""
+        asked = (self.asked(number, at_ms, place) for (number, at_ms), place in zip(expires.items(), places, strict=True))
+        return [self._sealed("waiter", record) for pair in asked for record in pair]
+
+    def _sealed(self, writer: str, record: Record) -> Sealed:
         return self._writers[writer].encode(record)
 
     def _call_id(self, number: int) -> str:
@@ -104,13 +113,12 @@ def _begin(folder: Path) -> None:
 
 def _helds(expires: Mapping[int, int]) -> list[Sealed]:
     assert _scribe is not None
-    return [_scribe.sealed("authorizer", _scribe.held(number, at_ms)) for number, at_ms in expires.items()]
+    return _scribe.helds(expires)
 
 
 def _questions(expires: Mapping[int, int], places: Sequence[Position]) -> list[Sealed]:
     assert _scribe is not None
-    records = (_scribe.asked(number, at_ms, place) for (number, at_ms), place in zip(expires.items(), places, strict=True))
-    return [_scribe.sealed("waiter", record) for pair in records for record in pair]
+    return _scribe.questions(expires, places)
 
 
 class Scribes:
@@ -126,9 +134,9 @@ class Scribes:
         await asyncio.to_thread(self._pool.shutdown)
 
     async def helds(self, expires: Mapping[int, int]) -> list[Sealed]:
-        """The Held of each number, in their order."""
+        """See Scribe."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, _helds, expires)
 
     async def questions(self, expires: Mapping[int, int], places: Sequence[Position]) -> list[Sealed]:
-        """What the waiter writes of each, whose Held lie at those places."""
+        """See Scribe."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, _questions, expires, places)
