@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -126,3 +127,26 @@ async def test_a_question_survives_the_waiters_death_and_is_not_asked_again(worl
     await decide(world, before["hold_id"], "approve")
     assert (await run.wait(pending.call_id)).code is Code.OK
     assert [what for _, _, what in world.downstream.effects("pay") if what == order] == [order]
+
+
+async def test_equal_requests_are_one_group_on_pages_and_each_is_decided_by_itself(world: StoryWorld) -> None:
+    """A8, A9: a flood of the same call is shown together, a page at a time; a no to one says nothing about the others."""
+    run = world.run()
+    text = json.dumps({"order": fresh_order(), "cents": 9_000})
+    asked = [await not_yet_final(run, "pay", text, tool_call_id=str(number)) for number in range(3)]
+    for call in asked:
+        await eventually(lambda call=call: holds_of(world, call.call_id))
+    async with world.approver("ben", ("finance",)) as http:
+        found: dict[str, dict[str, Any]] = {}
+        turning: dict[str, Any] = {"limit": 2}
+        while turning.get("after", "") is not None:
+            page = (await http.get("/api/holds", params=turning)).raise_for_status().json()
+            assert len(page["holds"]) <= 2 <= page["waiting"]
+            found |= {hold["call_id"]: hold for hold in page["holds"]}
+            turning["after"] = page["next"]
+    mine = [found[call.call_id] for call in asked]
+    assert len({hold["alike"] for hold in mine}) == 1 and len({hold["hold_id"] for hold in mine}) == 3
+    for hold, call in zip(mine, asked, strict=True):
+        assert (await run.wait(call.call_id, 0.2)).code is Code.APPROVAL_PENDING
+        assert (await decide(world, hold["hold_id"], "deny")).status_code == 200
+        assert (await run.wait(call.call_id)).code is Code.APPROVAL_DENIED
