@@ -36,8 +36,8 @@ MUTANTS = (
         "test_a_second_owner_neither_takes_nor_borrows_a_claim",
     ),
     Mutant(
-        "the first claim wins", "gates/ledger.py", "if state.phase is Phase.OPEN and fresh:",
-        "if state.phase in (Phase.OPEN, Phase.CLAIMED) and fresh:", "test_a_second_owner_neither_takes_nor_borrows_a_claim",
+        "the first claim wins", "gates/ledger.py", "if state.phase is not Phase.OPEN or not claim:",
+        "if state.phase not in (Phase.OPEN, Phase.CLAIMED):", "test_a_second_owner_neither_takes_nor_borrows_a_claim",
     ),
     Mutant(
         "effect claim", "executor/stage.py", "if not p.effects.holds(call.effect_key, call.call_id, claim.fence):", "if False:",
@@ -82,17 +82,21 @@ MUTANTS = (
 )  # fmt: skip
 
 
+def planted(mutant: Mutant) -> str:
+    """The source of its file with the rule taken out. Raises RuntimeError where the rule does not stand there once."""
+    source = (ROOT / "services" / "fourgates" / mutant.file).read_text(encoding="utf-8")
+    if source.count(mutant.before) != 1:
+        raise RuntimeError(f"{mutant.name}: {mutant.file} does not hold once: {mutant.before!r}")
+    return source.replace(mutant.before, mutant.after)
+
+
 def caught(mutant: Mutant, folder: Path) -> bool:
     """Whether its test fails on the mutant. Raises RuntimeError where the mutant cannot be made or tried."""
     services = folder / "services"
     shutil.copytree(ROOT / "services" / "fourgates", services / "fourgates", ignore=shutil.ignore_patterns("__pycache__"))
     for needed in ("schemas", "deploy"):
         (folder / needed).symlink_to(ROOT / needed)
-    path = services / "fourgates" / mutant.file
-    source = path.read_text(encoding="utf-8")
-    if source.count(mutant.before) != 1:
-        raise RuntimeError(f"{mutant.name}: {mutant.file} does not hold once: {mutant.before!r}")
-    path.write_text(source.replace(mutant.before, mutant.after), encoding="utf-8")
+    (services / "fourgates" / mutant.file).write_text(planted(mutant), encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", "-o", f"pythonpath={services} {ROOT / 'tests'}", "-p", "no:cacheprovider",
          f"--basetemp={folder / 'tmp'}", f"{SUITE}::{mutant.test}"],
