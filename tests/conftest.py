@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 import pytest_asyncio
 from xdist.scheduler import LoadScopeScheduling
@@ -27,13 +28,26 @@ SEED = "164954"
 MUST_RUN = "required"
 """What FOURGATES_TEST_KAFKA says in `make test`: without a broker the tests on Kafka fail; else they skip."""
 LONGEST_FIRST = (
-    "faults on Kafka", "stories on Kafka", "integration/test_cli_on_kafka.py", "integration/test_faust_worker.py", "faults",
-    "integration/test_tools_in_the_pipeline.py", "integration/test_approval_evidence.py", "corpora/test_retail.py", "browser",
-    "integration", "contract", "corpora",
+    "faults on Kafka", "stories on Kafka", "on the session's broker", "integration/test_cli_on_kafka.py", "faults",
+    "integration/test_tools_in_the_pipeline.py", "corpora/test_retail.py", "browser", "integration", "contract", "corpora",
 )  # fmt: skip
 WITHOUT_BROKER = frozenset({"faults/test_in_process.py", "faults/test_mutants.py"})
-SHARED_IN_A_GROUP = ("kafka_world", "faulty", "ill_treated", "driver")
+ON_THE_BROKER = (
+    "contract/test_batches.py", "contract/test_bus.py", "integration/test_approval_evidence.py",
+    "integration/test_cli_switches.py", "integration/test_dead_replayed.py", "integration/test_faust_worker.py",
+    "integration/test_kafka_bus.py", "integration/test_local_broker.py", "integration/test_sdk_on_kafka.py",
+)  # fmt: skip
+"""Whoever works on the session's broker itself: it is one for all of them."""
+SHARED_IN_A_GROUP = ("kafka", "kafka_world", "faulty", "driver")
 """Fixtures of the session that one group of tests uses: processes that would idle until the session's end."""
+
+
+# A busy machine is slow, not wrong; and no example that chance finds today fails what passed yesterday. Other examples:
+# `--hypothesis-profile default`.
+hypothesis.settings.register_profile(
+    "same everywhere", deadline=None, derandomize=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("same everywhere")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -66,7 +80,7 @@ def pytest_runtest_teardown(item: pytest.Function, nextitem: pytest.Item | None)
 
 
 class _ByWorld(LoadScopeScheduling):
-    """With `-n`, a file's tests stay together, for the sake of what they share; so do all stories and all faults on Kafka."""
+    """With `-n`, a file's tests stay together, for the sake of what they share; so do those of one broker, or one browser."""
 
     def _split_scope(self, nodeid: str) -> str:
         return _together(nodeid)
@@ -85,6 +99,8 @@ def _together(nodeid: str) -> str:
         return "browser"
     if file.startswith("faults/") and file not in WITHOUT_BROKER:
         return "faults on Kafka"
+    if file in ON_THE_BROKER:
+        return "on the session's broker"
     return file
 
 

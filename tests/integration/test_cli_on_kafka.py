@@ -76,9 +76,8 @@ class Up:
 
 
 @pytest.fixture
-def up(kafka: LocalBroker, tmp_path: Path) -> Iterator[Up]:
-    """The session's broker only lends its jars."""
-    made = Up(tmp_path, kafka.libs)
+def up(kafka_libs: Path, tmp_path: Path) -> Iterator[Up]:
+    made = Up(tmp_path, kafka_libs)
     try:
         yield made
     finally:

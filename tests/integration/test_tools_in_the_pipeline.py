@@ -116,10 +116,10 @@ async def memory_place(prepared: tuple[Path, HttpDownstream]) -> AsyncIterator[P
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def kafka_place(
-    kafka: LocalBroker, prepared: tuple[Path, HttpDownstream], tmp_path_factory: pytest.TempPathFactory
+    kafka_libs: Path, prepared: tuple[Path, HttpDownstream], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Place]:
     """One process a stage, on a broker of its own: others empty the session's topics between their tests."""
-    async with LocalBroker(tmp_path_factory.mktemp("kinds-broker"), libs=kafka.libs) as broker:
+    async with LocalBroker(tmp_path_factory.mktemp("kinds-broker"), libs=kafka_libs) as broker:
         await create_topics(broker.bootstrap)
         extra = {kinds.VARIABLE: str(prepared[0])}
         world = KafkaWorld(broker.bootstrap, tmp_path_factory.mktemp("kinds-world"), catalog="support.kinds:catalog", extra=extra)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine
 from typing import Any, TypeVar
 
+from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
 from fourgates.contract.topology import TOPOLOGY
@@ -26,14 +27,27 @@ def finish(work: Coroutine[Any, Any, T]) -> T:
         loop.close()
 
 
-async def remove_topics(admin: KafkaAdmin) -> None:
-    """Removes all topics with their records; committed offsets go with them."""
+async def remove_topics(admin: KafkaAdmin, names: Collection[str] = NAMES) -> None:
+    """Removes these topics with their records; committed offsets go with them."""
 
     async def gone() -> bool:
-        return not await admin.topics(NAMES)
+        return not await admin.topics(names)
 
-    await admin.delete(await admin.topics(NAMES))
-    await eventually(gone)
+    if there := await admin.topics(names):
+        await admin.delete(there)
+        await eventually(gone)
+
+
+async def used_topics(admin: KafkaAdmin, bootstrap: str) -> set[str]:
+    """Those on which a record ever lay."""
+    tps = [TopicPartition(name, n) for name, state in (await admin.topics(NAMES)).items() for n in range(state.partitions)]
+    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap)
+    await consumer.start()
+    try:
+        ends = await consumer.end_offsets(tps)
+    finally:
+        await consumer.stop()
+    return {tp.topic for tp, end in ends.items() if end}
 
 
 async def no_topics(bootstrap: str) -> None:
@@ -43,9 +57,9 @@ async def no_topics(bootstrap: str) -> None:
 
 
 async def fresh_topics(bootstrap: str) -> None:
-    """Removes all topics and makes them again."""
+    """Makes all topics empty: those that were used are removed, which takes the broker long, and made again."""
     async with KafkaAdmin(bootstrap) as admin:
-        await remove_topics(admin)
+        await remove_topics(admin, await used_topics(admin, bootstrap))
         await create_topics(bootstrap)
 
 
