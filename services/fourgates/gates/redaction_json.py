@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -18,6 +18,8 @@ Look: TypeAlias = Callable[[str, int], tuple[str, int]]
 """(text, depth) -> (redacted text, how many places)."""
 
 _NAME_MEMBERS, _VALUE_MEMBERS = ("name", "key", "header", "variable"), ("value", "val", "content", "default")
+_COLUMN_MEMBERS = frozenset({"columns", "column_names", "headers", "header", "fields", "schema"})
+_ROW_MEMBERS = ("rows", "data", "values", "records", "results", "result")
 _NO_KEY_FORM = 16
 """No key that is itself a secret is a plain word of so few characters."""
 
@@ -61,18 +63,34 @@ class Walk:
     def _object(self, value: dict[str, Any], depth: int, name: str | None) -> tuple[dict[str, Any], int]:
         total = 0
         shown: dict[str, Any] = {}
-        named = _named_value(value)
+        named, columns = _named_value(value), () if _COLUMN_MEMBERS.isdisjoint(value) else _columns(value)
         for key, inner in value.items():
             told = named[1] if named is not None and key == named[0] else key
             if name is not None and is_map_of_secrets(name):
                 told = name  # `cookies`: what stands under it is named by it, whatever it is called itself
-            new, count = self.value(inner, depth + 1, told)
+            if columns and key in _ROW_MEMBERS and isinstance(inner, list):
+                new, count = self._rows(inner, columns, depth + 1, told)
+            else:
+                new, count = self.value(inner, depth + 1, told)
             if len(key) <= _NO_KEY_FORM and key.isascii() and key.isidentifier():
                 new_key = key
             else:
                 new_key, more = self._lines(clean(key), MAX_DEPTH)
                 count += more
             shown[_free(new_key, shown)] = new
+            total += count
+        return shown, total
+
+    def _rows(self, rows: list[Any], columns: Sequence[str], depth: int, name: str | None) -> tuple[list[Any], int]:
+        """The rows of a table whose columns are named beside them."""
+        total, shown = 0, []
+        for row in rows:
+            if isinstance(row, list) and len(row) == len(columns):
+                cells = [self.value(cell, depth + 2, column) for cell, column in zip(row, columns, strict=True)]
+                new, count = [cell for cell, _ in cells], sum(count for _, count in cells)
+            else:
+                new, count = self.value(row, depth + 1, name)
+            shown.append(new)
             total += count
         return shown, total
 
@@ -150,3 +168,11 @@ def _named_value(value: dict[str, Any]) -> tuple[str, str] | None:
     name = next((value[key] for key in _NAME_MEMBERS if isinstance(value.get(key), str)), None)
     member = next((key for key in _VALUE_MEMBERS if key in value), None)
     return (member, name) if name is not None and member is not None else None
+
+
+def _columns(value: dict[str, Any]) -> Sequence[str]:
+    """The columns' names of `{"columns": ["id", "password"], "rows": [[1, ...], ...]}`; none of anything else."""
+    for member, columns in value.items():
+        if member in _COLUMN_MEMBERS and isinstance(columns, list):
+            return [str(column.get("name") if isinstance(column, dict) else column) for column in columns]
+    return ()
