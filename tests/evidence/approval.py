@@ -88,7 +88,7 @@ async def expiring(many: ManyHolds, count: int, spread_s: float, lead_s: float) 
 
 async def expiry(many: ManyHolds, count: int) -> dict[str, Any]:
     """One after the other, as holds of different calls do; and the worst case, all in the same millisecond."""
-    lead_s = 20 + count / 250
+    lead_s = 15 + count / 400
     spread = await expiring(many, count, _SPREAD_S, lead_s)
     at_once = await expiring(many, count, 0.0, lead_s)
     p99 = min(count - 1, count * 99 // 100)
