@@ -199,12 +199,12 @@ class Life:
     def cancelled(self) -> None:
         self._ledger(LedgerKind.CANCELLED, "validator")
 
-    def told(self, code: Code = Code.OK, content: str | None = "refunded", **other: Any) -> None:
+    def told(self, code: Code = Code.OK, content: str | None = "refunded", signals: tuple[str, ...] = (), **other: Any) -> None:
         observation = Observation(code=code, call_id=self.call_id, content=content, **other).to_json()
         record = CallCompleted(
             **self._head("told", str(self.tape.now_ms)), call_id=self.call_id, run_id=self.call.run_id, tenant="acme",
             tool_call_id=self.call.tool_call_id, code=code.value, final=CODES[code].final, observation=observation,
-            output_bytes=len(content or ""),
+            output_bytes=len(content or ""), signals=signals,
         )  # fmt: skip
         self.tape.put("sanitizer", record)
 

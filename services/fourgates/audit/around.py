@@ -14,10 +14,10 @@ SELECT call_id, toString(at) AS at_text, subject FROM fourgates.records
 WHERE record = 'CallValidated' AND effect_key = {effect_key:String} AND call_id != {call_id:String}
 ORDER BY at LIMIT 1 BY call_id LIMIT 6
 """
-_ENDS = "SELECT call_id, status, code FROM fourgates.call_facts WHERE has(splitByChar(' ', {calls:String}), call_id)"
+_ENDS = "SELECT call_id, status, code FROM fourgates.call_facts WHERE call_id IN {calls:Array(String)}"
 _CONTROLS = """
 SELECT *, toString(at) AS at_text, JSONExtractString(body, 'subject') AS about FROM fourgates.records
-WHERE topic = 'controls' AND kind != 'invalid' AND has(splitByChar('\n', {subjects:String}), about)
+WHERE topic = 'controls' AND kind != 'invalid' AND about IN {subjects:Array(String)}
   AND at <= (SELECT max(at) FROM fourgates.records WHERE call_id = {call_id:String})
 ORDER BY at, offset
 """
@@ -35,7 +35,7 @@ def related(query: Query, call: Row, records: Sequence[Row]) -> tuple[str, ...]:
     if not others:
         return ()
     ends = {row["call_id"]: f"{row['status']} ({row['code']})" if row["code"] else row["status"]
-            for row in query(_ENDS, {"calls": " ".join(others)})}  # fmt: skip
+            for row in query(_ENDS, {"calls": others})}  # fmt: skip
     asked = {row["call_id"]: row for row in same}
     lines = [f"{said} {other}: {ends.get(other, _UNKNOWN)}" for other, said in named.items()]
     for other in (other for other in others if other not in named):
@@ -62,7 +62,7 @@ def controls(query: Query, call: Row) -> list[Row]:
     """Switches about the call's tool, agent, tenant or run: the one that stood when it was asked, and those set meanwhile."""
     subjects = [f"tool:{call['tool']}", f"tenant:{call['tenant']}", f"run:{call['tenant']}/{call['run_id']}"]
     subjects += [f"agent:{call['agent']}"] if call["agent"] else []
-    rows = query(_CONTROLS, {"subjects": "\n".join(subjects), "call_id": call["call_id"]})
+    rows = query(_CONTROLS, {"subjects": subjects, "call_id": call["call_id"]})
     before = {row["about"]: row for row in rows if row["at_text"] < call["asked_text"]}  # the last word of each
     standing = [row for row in before.values() if row["kind"] in _OFF]
     return standing + [row for row in rows if row["at_text"] >= call["asked_text"]]

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 
 _ESCAPED = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\0": "\\0"})
+_QUOTED = _ESCAPED | str.maketrans({"'": "\\'"})
 
 
 class DoorError(Exception):
@@ -27,7 +28,7 @@ class DoorClient:
     def text(self, sql: str, output_format: str = "TabSeparatedWithNames", parameters: Mapping[str, Any] | None = None) -> str:
         """The answer in any of ClickHouse's text formats. Raises DoorError."""
         query = {"default_format": output_format}
-        query |= {f"param_{name}": str(value).translate(_ESCAPED) for name, value in (parameters or {}).items()}
+        query |= {f"param_{name}": _parameter(value) for name, value in (parameters or {}).items()}
         try:
             response = self._http.post("/", params=query, content=sql.encode())
         except httpx.HTTPError as fault:
@@ -50,3 +51,14 @@ class DoorClient:
 
     def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+def _parameter(value: Any) -> str:
+    """As the protocol writes it: an array as a literal, everything else in TabSeparated escaping."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_literal(one) for one in value)}]"
+    return str(value).translate(_ESCAPED)
+
+
+def _literal(one: Any) -> str:
+    return "'" + one.translate(_QUOTED) + "'" if isinstance(one, str) else str(one)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import binascii
 import hmac
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from clickhouse_connect.driver.exceptions import ClickHouseError
 from starlette.applications import Starlette
@@ -26,7 +28,7 @@ _TRANSPORT = frozenset({
 })  # fmt: skip
 """Parameters of the protocol that change no answer here; every other name would be a setting, and those are fixed."""
 _CODE = re.compile(r"Code: (\d+)")
-_READONLY, _AUTHENTICATION, _TOO_MANY, _UNKNOWN, _CANNOT_DECOMPRESS = 164, 516, 202, 1002, 271
+_READONLY, _AUTHENTICATION, _TOO_MANY, _UNKNOWN, _CANNOT_DECOMPRESS, _BAD_ARGUMENT = 164, 516, 202, 1002, 271, 36
 _STATUS = {
     **dict.fromkeys((36, 43, 53, 62, 456, 457), 400), **dict.fromkeys((46, 47, 60, 73, 81), 404), 159: 408, 164: 403, 497: 403,
 }  # fmt: skip
@@ -35,6 +37,7 @@ _TYPES = {
     "CSVWithNames": "text/csv", "TabSeparated": "text/tab-separated-values", "TSV": "text/tab-separated-values",
     "TabSeparatedWithNames": "text/tab-separated-values",
 }  # fmt: skip
+_ARRAYS = re.compile(r"\{\s*(\w+)\s*:\s*Array\(")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "0": "\0"}
 
@@ -89,9 +92,13 @@ class _Door:
             raise StatementRefused(self._too_long) from None
 
     async def _run(self, request: Request, sql: str) -> Response:
+        try:
+            parameters = _parameters(request.query_params, sql)
+        except ValueError as fault:
+            return _error(_BAD_ARGUMENT, str(fault), 400)
         output = request.query_params.get("default_format") or request.headers.get("x-clickhouse-format") or "TabSeparated"
         try:
-            result = await self._readers.run(sql, output, _parameters(request.query_params))
+            result = await self._readers.run(sql, output, parameters)
         except StatementRefused as refused:
             return _error(_READONLY, str(refused), 403)
         except TooManyQueries:
@@ -122,10 +129,25 @@ def _token_of(request: Request) -> str | None:
     return request.headers.get("x-clickhouse-key")
 
 
-def _parameters(query: Mapping[str, str]) -> dict[str, str]:
-    """`param_x` values, which travel in TabSeparated escaping."""
-    unescaped = ((name[6:], value) for name, value in query.items() if name.startswith("param_"))
-    return {name: _ESCAPE.sub(lambda m: _ESCAPES.get(m[1], m[1]), value) for name, value in unescaped}
+def _parameters(query: Mapping[str, str], sql: str) -> dict[str, Any]:
+    """`param_x` values: arrays as literals, everything else in TabSeparated escaping. Raises ValueError for what is no array."""
+    arrays, found = set(_ARRAYS.findall(sql)), dict[str, Any]()
+    for name, value in query.items():
+        if name.startswith("param_"):
+            is_array = name[6:] in arrays
+            found[name[6:]] = _array(name, value) if is_array else _ESCAPE.sub(lambda m: _ESCAPES.get(m[1], m[1]), value)
+    return found
+
+
+def _array(name: str, value: str) -> list[str | int | float]:
+    """A flat array as ClickHouse writes one, which Python reads alike."""
+    try:
+        found = ast.literal_eval(value.strip())
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        found = None
+    if not isinstance(found, list) or not all(type(one) in (str, int, float) for one in found):
+        raise ValueError(f"{name[:80]} is not an array of texts or numbers such as ['a', 'b']")
+    return found
 
 
 def _engine_error(fault: ClickHouseError) -> Response:

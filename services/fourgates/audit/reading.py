@@ -28,7 +28,7 @@ class Reader:
         names = client.query(_TABLE_FUNCTIONS).result_columns
         self._gatekeeper = Gatekeeper(self._normalise, frozenset(names[0]))
 
-    def run(self, sql: str, output_format: str, parameters: Mapping[str, str]) -> bytes:
+    def run(self, sql: str, output_format: str, parameters: Mapping[str, Any]) -> bytes:
         """The result in the statement's own format, else in `output_format`. Raises StatementRefused or the engine's error."""
         if len(sql.encode()) > self._limits.query_bytes:
             raise StatementRefused(f"the statement is longer than {self._limits.query_bytes} bytes")
@@ -60,7 +60,7 @@ class Readers:
     def open(cls, connect: Connect, count: int, waiting: int, limits: ReadLimits) -> Readers:
         return cls([Reader(reading_client(connect, limits), limits) for _ in range(count)], waiting)
 
-    async def run(self, sql: str, output_format: str, parameters: Mapping[str, str]) -> bytes:
+    async def run(self, sql: str, output_format: str, parameters: Mapping[str, Any]) -> bytes:
         """As `Reader.run`, on the next free reader. Raises TooManyQueries where the line is full."""
         if self._free.empty():
             if self._may_wait <= 0:

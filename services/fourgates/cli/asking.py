@@ -16,7 +16,8 @@ from fourgates.cli.settings import PREFIX, Address, Settings
 from fourgates.cli.world import Base
 
 _CALL_ID_CHARS = 64
-_BEGINNING = "SELECT DISTINCT call_id FROM fourgates.records WHERE startsWith(call_id, {beginning:String}) LIMIT 2"
+_BEGINNING = "SELECT DISTINCT call_id FROM fourgates.call_rollup WHERE startsWith(call_id, {beginning:String}) LIMIT 2"
+"""Of the roll-up, which lies in the order of the ids: the records do not."""
 
 
 def door_of(settings: Settings) -> DoorClient:

@@ -57,6 +57,13 @@ async def test_reports_explanations_and_integrity_work_over_the_door(engine: Eng
             assert all(not finding.rows for finding in run_integrity(door, 1_900_000_000_000))
             assert door.text("SELECT 1 AS one") == "one\n1\n"
             assert door("SELECT {said:String} AS said", {"said": "a\tb\\c'd\u2028é"}) == [{"said": "a\tb\\c'd\u2028é"}]
+            texts = ["a\tb\\c'd\u2028é", "", "], [", '"', "\0\n"]
+            [row] = door("SELECT {texts:Array(String)} AS texts, arraySum({numbers:Array(Int64)}) AS sum",
+                         {"texts": texts, "numbers": [2, -5]})  # fmt: skip
+            assert (row["texts"], int(row["sum"])) == (texts, -3)
+            assert door("SELECT {none:Array(String)} AS none", {"none": []}) == [{"none": []}]
+            with pytest.raises(DoorError, match="param_texts is not an array"):
+                door("SELECT {texts:Array(String)}", {"texts": "('a')"})
 
     await asyncio.to_thread(ask)
 

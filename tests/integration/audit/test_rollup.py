@@ -28,8 +28,13 @@ def lives(tape: Tape, dice: random.Random, count: int) -> None:
         steps = [
             life.asked, life.validated, life.held, life.cleared, life.claimed, life.attempted, life.released, life.finished,
             life.in_doubt, life.cancelled, life.told, lambda life=life: life.resolved(dice.choice(["committed", "not_applied"])),
+            lambda life=life: life.finished("failed", vouches=dice.choice([None, -1, 0, 1, 2])),
         ]  # fmt: skip
         life.validated()
+        if dice.random() < 0.3:  # else most lives would be folded
+            life.claimed()
+            life.attempted()
+            steps = [life.attempted, life.told, *([life.finished, life.told] if dice.random() < 0.5 else steps[-1:])]
         for _ in range(dice.randrange(8)):
             dice.choice(steps)()
             tape.now_ms += dice.choice([0, 0, 0, 700_000])

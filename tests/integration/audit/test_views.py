@@ -144,3 +144,21 @@ def test_a_call_in_doubt_is_neither_a_success_nor_a_failure(engine: Engine) -> N
     row = call_row(engine, life)
     assert (row["status"], row["code"], row["attributed_to"], row["decided"]) == ("in_doubt", "in_doubt", "downstream", 0)
     assert HoldReason.IN_DOUBT.value in row["hold_reasons"]
+
+
+def test_what_speaks_to_a_model_is_counted_once_a_call(engine: Engine) -> None:
+    """L4: also where the answer was told once more."""
+    tape = Tape()
+    for name, signals in (("quiet", ()), ("loud", ("tool_order", "hidden")), ("orders", ("tool_order",))):
+        life = Life(tape, name)
+        life.validated()
+        life.told(signals=signals)
+        life.told(signals=signals)
+    engine.take(tape.received)
+    rows = engine.ask("SELECT tool, signal, calls FROM fourgates.signals_by_tool ORDER BY signal")
+    assert rows == [
+        {"tool": "refund_order", "signal": "hidden", "calls": 1}, {"tool": "refund_order", "signal": "tool_order", "calls": 2},
+    ]  # fmt: skip
+    assert sorted(row["signals"] for row in engine.ask("SELECT signals FROM fourgates.signals")) == [
+        ["hidden", "tool_order"], ["tool_order"],
+    ]  # fmt: skip
