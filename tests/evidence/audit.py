@@ -1,15 +1,18 @@
 """How fast the audit takes events, what survives kill -9 of it, how long its questions take, and whether it finds what is wrong.
 
-python tests/evidence/audit.py --json build/audit.json [--events N] [--rows N] [--kills N]
+python tests/evidence/audit.py --json build/audit.json [--only PHASE ...] [--events N] [--rows N] [--kills N]
 
-Everything on the embedded engine, in one folder after the other. `events_per_s` is the sink's own: records in memory to rows on
-the disk, seals checked, texts redacted, roll-up made; Kafka's client is not in it.
+The phases are ingest, kills, planted and questions, each on an embedded engine of its own; one that runs alone keeps what the
+file says of the others. `events_per_s` is the sink's own: records in memory to rows on the disk, seals checked, texts redacted,
+roll-up made; Kafka's client is not in it. A question's `query_p95_ms` is the slowest of its askings where there are fewer than
+twenty; each goes through a reading client with the query door's limits, all but its seconds.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import hashlib
 import json
 import os
 import random
@@ -18,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +29,12 @@ TESTS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS), str(TESTS.parent / "services")]
 
 from fourgates.audit.bulk import BulkMaker, BulkRows  # noqa: E402 - after the path is set
-from fourgates.audit.integrity import run_integrity  # noqa: E402
+from fourgates.audit.explain import explain  # noqa: E402
+from fourgates.audit.integrity import CHECKS, run_integrity  # noqa: E402
 from fourgates.audit.settings import ReadLimits, SinkSettings  # noqa: E402
 from fourgates.audit.sink import AuditSink  # noqa: E402
-from fourgates.audit.store import reading_client, running  # noqa: E402
+from fourgates.audit.store import Query, reading_client, running  # noqa: E402
+from fourgates.audit.tables import REPORTS  # noqa: E402
 from fourgates.contract.ports import Offsets, Received  # noqa: E402
 from fourgates.runtime.clock import SystemClock  # noqa: E402
 from support.auditing import Engine, engine_in, row_maker  # noqa: E402
@@ -46,11 +51,13 @@ MIX = ((a_read,) * 12 + (a_waived_write,) * 7 + (a_misspelt_call,)) * 10 + (an_a
 """People decide about one call in two hundred: nobody would keep up with more of thousands a second."""
 VIEWS = (
     "success", "success_by_tool", "refusals_by_code", "failures_by_attribution", "latency_by_tool", "approval_times",
-    "retry_counts", "doubt_counts",
+    "retry_counts", "doubt_counts", "signals_by_tool",
 )  # fmt: skip
-ONE_CALL = "SELECT * FROM fourgates.calls WHERE call_id = lower(hex(SHA256('{number}')))"
-PATIENCE = 120
-"""Seconds that a question may take here: a figure beyond the door's limit is a figure, too."""
+ONE_CALL = "SELECT * FROM fourgates.calls WHERE call_id = {call_id:String}"
+PATIENCE, LONG_ENOUGH = 120, 20
+"""Seconds that one asking may take here, for a figure beyond the door's limit is a figure, too; and that all of a question may,
+unless it was asked fewer than three times."""
+LEAST_TIMES = 3
 LATER_MS = 1_000_000_000_000
 
 
@@ -131,76 +138,136 @@ def killed_again_and_again(folder: Path, kills: int) -> tuple[int, int, int]:
             time.sleep(dice.random() * 2)  # anywhere: no place is agreed upon
             child.kill()
         child.communicate()
+        told(f"killed {turn + 1} times" if turn < kills else "worked off to the end")
     with engine_in(folder / "engine") as engine:
         return (*miscounts(engine, tape), integrity_rows(engine))
 
 
-def asked(engine: Engine, rows: int, times: int) -> dict[str, float]:
-    """Milliseconds that 95 % of so many askings of each view stay under, within the door's limits but for its 15 seconds."""
-    calls = fill(engine.store, rows)
-    client = reading_client(engine.connect, ReadLimits(seconds=PATIENCE))
+def _questions(calls: int) -> dict[str, Callable[[Query], object]]:
+    """Every question by its name: what it costs is all that is looked at."""
     dice = random.Random(1)
-    found = {}
-    questions = {view: f"SELECT * FROM fourgates.{view} LIMIT 1000" for view in VIEWS} | {"one call": ONE_CALL}
-    for name, sql in questions.items():
-        took = []
-        for _ in range(times):
-            began = time.perf_counter()
-            client.raw_query(sql.format(number=dice.randrange(calls)), fmt="JSONEachRow")
-            took.append((time.perf_counter() - began) * 1000)
-        found[name] = round(statistics.quantiles(took, n=20)[-1] if len(took) > 1 else took[0], 1)
-        print(f"{name:24} p95 {found[name]:>9.1f} ms", flush=True)
+
+    def of_a_call(ask: Callable[[Query, str], object]) -> Callable[[Query], object]:
+        return lambda query: ask(query, hashlib.sha256(str(dice.randrange(calls)).encode()).hexdigest())
+
+    found: dict[str, Callable[[Query], object]] = {
+        "one call": of_a_call(lambda query, call_id: query(ONE_CALL, {"call_id": call_id})),
+        "explain": of_a_call(explain),
+    }
+    for view in VIEWS:
+        found[view] = lambda query, view=view: query(f"SELECT * FROM fourgates.{view} LIMIT 1000")  # type: ignore[misc]
+    for report in REPORTS.values():
+        found[f"report {report.name}"] = lambda query, report=report: report.ask(query, report.default_by, 0)  # type: ignore[misc]
     return found
 
 
-def gathered(folder: Path, events: int, rows: int, kills: int, times: int) -> dict[str, Any]:
-    tape = busy(events)
-    with engine_in(folder / "ingest") as engine:
+def asked(query: Query, ask: Callable[[Query], object], times: int) -> float:
+    """Milliseconds that 95 % of so many askings stay under."""
+    took: list[float] = []
+    while len(took) < times and (len(took) < LEAST_TIMES or sum(took) < LONG_ENOUGH * 1000):
+        began = time.perf_counter()
+        ask(query)
+        took.append((time.perf_counter() - began) * 1000)
+    return round(statistics.quantiles(took, n=20)[-1] if len(took) >= 20 else max(took), 1)
+
+
+def ingest_phase(folder: Path, chosen: argparse.Namespace) -> dict[str, Any]:
+    tape = busy(chosen.events)
+    told(f"{len(tape.received)} records to take")
+    with engine_in(folder) as engine:
         took = ingest(engine, tape.received)
-        lost = miscounts(engine, tape)
-        found: dict[str, Any] = {
+        miscounted, missing = miscounts(engine, tape)
+        found = {
             "events": len(tape.received),
             "events_per_s": round(len(tape.received) / took["seconds"]),
             "cpu_us_per_event": round(took["cpu_seconds"] / len(tape.received) * 1e6, 1),
             "bytes_per_event": round(bytes_on_disk(engine) / len(tape.received), 1),
-        }
-        wrong = integrity_rows(engine)
-    print(
-        f"{found['events_per_s']} events/s, {found['cpu_us_per_event']} µs of CPU and {found['bytes_per_event']} bytes each",
-        flush=True,
-    )
-    miscounted, missing, after_kills = killed_again_and_again(folder, kills)
-    found |= {
-        "kills": kills,
-        "miscounted": miscounted + lost[0],
-        "missing": missing + lost[1],
-        "integrity_rows": wrong + after_kills,
-    }
-    print(f"{kills} kills: {found['miscounted']} miscounted, {found['missing']} missing", flush=True)
-    with engine_in(folder / "planted") as engine:
-        planted, seen = count_planted(engine)
-        found |= {"planted": planted, "planted_found": seen}
-    print(f"{planted} violations planted, {seen} found", flush=True)
-    with engine_in(folder / "questions") as engine:
-        found |= {"rows": rows, "query_p95_ms": asked(engine, rows, times)}
+            "miscounted": miscounted, "missing": missing, "integrity_rows": integrity_rows(engine),
+        }  # fmt: skip
+    told(f"{found['events_per_s']} events/s, {found['cpu_us_per_event']} µs of CPU and {found['bytes_per_event']} bytes each")
     return found
 
 
+def kills_phase(folder: Path, chosen: argparse.Namespace) -> dict[str, Any]:
+    folder.mkdir()
+    miscounted, missing, integrity = killed_again_and_again(folder, chosen.kills)
+    told(f"{chosen.kills} kills: {miscounted} miscounted, {missing} missing")
+    return {"kills": chosen.kills, "miscounted": miscounted, "missing": missing, "integrity_rows": integrity}
+
+
+def planted_phase(folder: Path, chosen: argparse.Namespace) -> dict[str, Any]:
+    with engine_in(folder) as engine:
+        planted, seen = count_planted(engine)
+    told(f"{planted} violations planted, {seen} found")
+    return {"planted": planted, "planted_found": seen}
+
+
+def questions_phase(folder: Path, chosen: argparse.Namespace) -> dict[str, Any]:
+    limits = ReadLimits()
+    with engine_in(folder) as engine:
+        began = time.perf_counter()
+        calls = fill(engine.store, chosen.rows)
+        told(f"{chosen.rows} rows of {calls} calls are there after {time.perf_counter() - began:.0f} s")
+        client = reading_client(engine.connect, limits.model_copy(update={"seconds": PATIENCE}))
+
+        def query(sql: str, parameters: Mapping[str, Any] | None = None, /) -> list[dict[str, Any]]:
+            lines = client.raw_query(sql, parameters=dict(parameters or {}), fmt="JSONEachRow").split(b"\n")
+            return [json.loads(line) for line in lines if line]
+
+        p95: dict[str, float] = {}
+        for name, ask in _questions(calls).items():
+            p95[name] = asked(query, ask, chosen.times)
+            told(f"{name:32} p95 {p95[name]:>9.1f} ms")
+        integrity = 0
+        for check in CHECKS:
+            began = time.perf_counter()
+            integrity += len(query(check.sql, {"before": LATER_MS * 2}))
+            p95[f"check {check.name}"] = round((time.perf_counter() - began) * 1000, 1)
+            told(f"{'check ' + check.name:32}     {p95[f'check {check.name}']:>9.1f} ms")
+    slow = {name: ms for name, ms in p95.items() if ms > limits.seconds * 1000}
+    return {"rows": chosen.rows, "query_p95_ms": p95, "integrity_rows": integrity, "beyond_the_doors_limit": slow}
+
+
+PHASES = {"ingest": ingest_phase, "kills": kills_phase, "planted": planted_phase, "questions": questions_phase}
+_STARTED = time.monotonic()
+
+
+def told(what: str) -> None:
+    print(f"{time.monotonic() - _STARTED:6.0f} s  {what}", flush=True)
+
+
+def together(phases: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """What the phases found as one: what counts faults is their sum, the rest is each phase's own."""
+    found: dict[str, Any] = {}
+    for phase in phases.values():
+        for name, value in phase.items():
+            found[name] = found.get(name, 0) + value if name in ("miscounted", "missing", "integrity_rows") else value
+    return found | {"phases": dict(phases)}
+
+
 def main() -> int:
-    """Writes the figures; exit code 1 where a record was lost or miscounted, or a violation was not found."""
+    """Writes the figures; exit code 1 where a record was lost or miscounted, a violation was not found, or a question takes
+    longer than the door allows."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, required=True)
-    parser.add_argument("--events", type=int, default=200_000, help="events that are taken (200,000)")
+    parser.add_argument("--only", choices=PHASES, nargs="+", default=list(PHASES), help="only these phases (all)")
+    parser.add_argument("--events", type=int, default=400_000, help="events that are taken (400,000)")
     parser.add_argument("--rows", type=int, default=10_000_000, help="rows that are asked about (10,000,000)")
     parser.add_argument("--kills", type=int, default=10, help="kills of the sink (10)")
-    parser.add_argument("--times", type=int, default=20, help="askings of each view (20)")
+    parser.add_argument("--times", type=int, default=20, help="askings of each question at most (20)")
     chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="fourgates-audit-") as name:
-        found = gathered(Path(name), chosen.events, chosen.rows, chosen.kills, chosen.times)
+    phases: dict[str, Any] = {}
+    if len(chosen.only) < len(PHASES) and chosen.json.exists():
+        phases = json.loads(chosen.json.read_text()).get("phases", {})
+    for name in chosen.only:
+        told(name)
+        with tempfile.TemporaryDirectory(prefix="fourgates-audit-") as folder:
+            phases[name] = PHASES[name](Path(folder) / name, chosen)
+    found = together({name: phases[name] for name in PHASES if name in phases})
     chosen.json.parent.mkdir(parents=True, exist_ok=True)
     chosen.json.write_text(json.dumps(found, indent=1) + "\n")
-    good = not found["miscounted"] and not found["missing"] and not found["integrity_rows"]
-    return 0 if good and found["planted"] == found["planted_found"] else 1
+    faults = ("miscounted", "missing", "integrity_rows", "beyond_the_doors_limit")
+    return 1 if any(found.get(name) for name in faults) or found.get("planted") != found.get("planted_found") else 0
 
 
 if __name__ == "__main__":
