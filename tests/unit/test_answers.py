@@ -69,7 +69,6 @@ def test_the_entry_that_ends_a_call_gives_its_first_answer(entries: list[LedgerE
     [
         ([entry(K.REFUSED, code="unavailable")], Code.UNAVAILABLE),
         ([entry(K.REFUSED, code="idempotency_conflict")], Code.IDEMPOTENCY_CONFLICT),
-        ([entry(K.REFUSED, code="call_too_old")], Code.CALL_TOO_OLD),
         ([CLAIMED, DONE, entry(K.REFUSED, code="idempotency_conflict")], Code.IDEMPOTENCY_CONFLICT),
         ([CLAIMED, entry(K.REFUSED, code="identity_invalid")], Code.IDENTITY_INVALID),
         ([CLAIMED, entry(K.RELEASED, claim_id="x", vouches=0, code="audit_unavailable")], Code.AUDIT_UNAVAILABLE),

@@ -23,7 +23,7 @@ DESIGN = {
     "in_doubt": "in_doubt cancel_too_late",
     "internal": "internal run_stopped",
 }
-ABOUT_THE_RECORD = {"identity_invalid", "idempotency_conflict", "call_too_old"}
+ABOUT_THE_RECORD = {"identity_invalid", "idempotency_conflict"}
 every_code = pytest.mark.parametrize("code", Code, ids=str)
 
 

@@ -411,7 +411,7 @@ async def test_principal_and_intent_are_checked_when_the_run_is_made() -> None:
 
 
 async def test_a_call_that_people_hold_beyond_the_horizon_is_listened_for_and_not_asked_for_again() -> None:
-    """A5, E1: asked for again it would be told `call_too_old`, while people still may say yes to it."""
+    """A5, E1: asked for again it would end as `call_too_old`, while people still may say yes to it."""
     almost = NOW_MS - round((HORIZON.total_seconds() - 35 * MINUTE) * 1000)
     async with host(says(Code.APPROVAL_PENDING), run_id=ids.new_run_id(almost)) as (run, pipeline, clock):
         pending = await run.call("pay", "{}", tool_call_id="1", wait=0)

@@ -91,7 +91,7 @@ _TABLE: dict[Code, tuple[CodeClass, str]] = {
     _C.TOOL_FAILED: (_K.TERMINAL, "The tool reports that it failed and changed nothing."),
     _C.BUDGET_EXHAUSTED: (_K.TERMINAL, "The time for this call was used up before it could run; nothing ran."),
     _C.CANCELLED: (_K.TERMINAL, "The call was cancelled before it ran."),
-    _C.CALL_TOO_OLD: (_K.TERMINAL, "The run of this call is older than keys are remembered; it was not asked for again."),
+    _C.CALL_TOO_OLD: (_K.TERMINAL, "The run of this call is older than keys are remembered; nothing ran."),
     _C.IN_DOUBT: (_K.IN_DOUBT, "It is not known whether the call took effect; it is being found out. Do not repeat it."),
     _C.CANCEL_TOO_LATE: (_K.IN_DOUBT, "The call had already started when it was cancelled; its outcome is being found out."),
     _C.INTERNAL: (_K.INTERNAL, "An internal error ended this call and its run."),
@@ -111,9 +111,8 @@ class CodeInfo:
     recoverable: bool
 
 
-# These answer a record, not the call: the sanitizer passes them on and every fold skips them. People may hold a call for longer
-# than its key is remembered, so a host that asks for it again then must not end it.
-_ABOUT_THE_RECORD = frozenset({Code.IDENTITY_INVALID, Code.IDEMPOTENCY_CONFLICT, Code.CALL_TOO_OLD})
+# These two answer a record, not the call: the sanitizer passes them on and every fold skips them.
+_ABOUT_THE_RECORD = frozenset({Code.IDENTITY_INVALID, Code.IDEMPOTENCY_CONFLICT})
 _NOT_FINAL = frozenset({CodeClass.TRANSIENT, CodeClass.WAITING, CodeClass.IN_DOUBT})
 
 CODES: dict[Code, CodeInfo] = {

@@ -14,8 +14,7 @@ RESOLVED_COMMITTED = "A person confirmed that the call took effect; what it retu
 RESOLVED_NOT_APPLIED = "A person confirmed that the call did not take effect. It will not run."
 NO_LONGER_KEPT = "The call took effect earlier; what it returned is no longer kept."
 
-_WHATEVER_IT_CAME_TO = frozenset({Code.IDENTITY_INVALID, Code.IDEMPOTENCY_CONFLICT})
-"""Refused with one of these, a record is told so, also where the call has ended."""
+_ABOUT_THE_RECORD = frozenset({Code.IDENTITY_INVALID, Code.IDEMPOTENCY_CONFLICT})
 _LAST_WORDS = frozenset({LedgerKind.REFUSED, LedgerKind.CANCELLED, LedgerKind.FINISHED, LedgerKind.RESOLVED, LedgerKind.REPLAYED})
 
 
@@ -55,7 +54,7 @@ def answer_of(before: CallState, after: CallState, entry: LedgerEntry) -> Told |
 
     `before` is the state that the fold went out from; a read's answer past its ten minutes is open there.
     """
-    if entry.kind is LedgerKind.REFUSED and entry.code in _WHATEVER_IT_CAME_TO:
+    if entry.kind is LedgerKind.REFUSED and entry.code in _ABOUT_THE_RECORD:
         return _passing(Code(entry.code), entry)  # they answer a record; whatever the call has come to stands
     if after.phase is Phase.FINAL:
         if before.phase is not Phase.FINAL:

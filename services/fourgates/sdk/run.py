@@ -116,8 +116,6 @@ class Run:
 
         Returns at once what needs no waiting for; after `wait`, that people decide (`approval_pending`), that it is being found
         out (`in_doubt`), or that nothing came back (`unavailable`, reason `no_answer_yet`): go on with `wait()`, or ask again.
-        In a run of before a restart that is older than keys are remembered it is `call_too_old`, and not final: where people
-        still hold the call, `wait()` brings its end.
         Raises RunStopped for an internal error, ValueError for a principal, tool_call_id or content that cannot be used.
         """
         if not tool_call_id or len(tool_call_id) > MAX_ID_CHARS or not tool_call_id.isprintable():
@@ -213,8 +211,8 @@ class Run:
             return self._told(asked, ask.standing() or no_answer_yet(track.call_id, request.tool_call_id))
 
     def _remembered(self) -> bool:
-        """Whether the gates still know keys of this run. People may take longer than that: who asks again for a call that they
-        hold is told no more than `call_too_old`, so from then on it is only listened for."""
+        """Whether the gates still know keys of this run. People may take longer than that: a call that they hold would be
+        ended by being asked for again (`call_too_old`), so from then on it is only listened for."""
         age_ms = self._clock.now_ms() - ids.run_started_ms(self.id)
         return age_ms < (HORIZON - _HORIZON_MARGIN) / timedelta(milliseconds=1)
 
