@@ -141,6 +141,7 @@ def reading_client(connect: Connect, limits: ReadLimits) -> Client:
     }
     if client.uri.startswith("chdb:"):
         client.command("USE fourgates")
+        client.command("SET use_skip_indexes_if_final_exact_mode = 0")  # all rows of a position are of one call: none is missed
         client.command("SET " + ", ".join(f"{name} = {value}" for name, value in settings.items()))
     else:
         for name, value in settings.items():
