@@ -40,7 +40,7 @@ class Service:
         self.asked.append(request)
         path = request.url.path
         if path == "/api/holds":
-            return httpx.Response(200, json={"holds": self.holds})
+            return httpx.Response(200, json={"holds": self.holds, "next": None})
         if path == f"/api/holds/{HOLD}":
             shown = json.dumps(SHOWN)
             return httpx.Response(200, json={**self.holds[0], "shown": shown, "shown_digest": DIGEST, "decisions": []})
