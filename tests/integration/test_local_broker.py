@@ -90,9 +90,11 @@ async def test_an_absent_broker_is_waited_for_and_then_said_in_one_sentence() ->
 
 
 _OWNER = """
-import asyncio, sys
+import asyncio, signal, sys
 from pathlib import Path
 from fourgates.runtime.local_broker import LocalBroker
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts in the background is deaf to it
 
 async def main():
     async with LocalBroker(Path(sys.argv[1]), libs=Path(sys.argv[2])) as broker:
