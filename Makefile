@@ -5,7 +5,7 @@ AXE := axe-core@4.14.1
 AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 COMPOSE_GO := github.com/compose-spec/compose-go/v2/cmd@v2.16.2
 VERSITYGW := github.com/versity/versitygw/cmd/versitygw@v1.8.0
-TEST_PROCESSES := 4# the tests on Kafka mostly wait: four keep two cores busy
+TEST_PROCESSES := 3# the tests on Kafka mostly wait: three keep two cores busy
 
 .PHONY: help system check test demo up bench evidence evidence-gates evidence-results evidence-approval evidence-report evidence-audit evidence-faults soak schemas clean
 
