@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 import pytest_asyncio
@@ -31,10 +32,11 @@ from support.approvals import person
 from support.eventually import eventually
 from support.fault_calls import Played, new_call, play
 from support.fault_checker import Checker, life
-from support.fault_pipeline import FaultyMemoryWorld
+from support.fault_pipeline import Armed, FaultyMemoryWorld
 from support.fault_rounds import AFTER_A_LOST_ANSWER, ALONG_THE_WAY, ATTEMPT, BEFORE_IT_IS_CLEARED, CLAIM, EFFECT, WITH_A_CANCEL
 from support.worlds import FAST, TENANT, decide, fresh_order, holds_of, publish
 
+T = TypeVar("T")
 PATIENCE = 90.0
 BRIEF = FAST.model_copy(update={"authorizer": AuthorizerSettings(wait=timedelta(seconds=1))})
 
@@ -63,9 +65,28 @@ def start(world: FaultyMemoryWorld, call: Played) -> asyncio.Task[Played]:
     return asyncio.create_task(play(world, call, PATIENCE))
 
 
+async def held_at(
+    world: FaultyMemoryWorld, call: Played, point: str, begin: Callable[[FaultyMemoryWorld, Played], asyncio.Task[T]]
+) -> tuple[Armed, asyncio.Task[T]]:
+    """Begins the call; returns once it stands at the point, and what lets it go on."""
+    held = world.points.arm(point, call.call_id)
+    playing = begin(world, call)
+    await asyncio.wait_for(held.came.wait(), 30)
+    return held, playing
+
+
 async def entries(world: FaultyMemoryWorld, call: Played, kind: LedgerKind) -> int:
     found = [e for e in await world.records(CALLS_LEDGER) if e.record.kind is kind and e.record.call_id == call.call_id]
     return len(found)
+
+
+async def written(world: FaultyMemoryWorld, call: Played, kind: LedgerKind, times: int = 1) -> None:
+    """Returns once the ledger has so many entries of that kind of the call."""
+
+    async def there() -> bool:
+        return await entries(world, call, kind) >= times
+
+    await eventually(there, 30)
 
 
 async def test_a_write_on_a_log_that_is_read_late_is_never_in_doubt(world: FaultyMemoryWorld) -> None:
@@ -112,7 +133,7 @@ async def test_a_second_owner_neither_takes_nor_borrows_a_claim(world: FaultyMem
     other = await world.pipeline.another("executor")  # claims, and stands right before the socket
     await asyncio.wait_for(first.came.wait(), 30)
     late.go.set()
-    await eventually(lambda: entries_of(world, call, 2), 30)
+    await written(world, call, LedgerKind.CLAIMED, 2)
     await world.pipeline.workers["executor"].drained()
     first.go.set()
     await playing
@@ -121,18 +142,12 @@ async def test_a_second_owner_neither_takes_nor_borrows_a_claim(world: FaultyMem
     assert call.codes[0] is Code.OK
 
 
-async def entries_of(world: FaultyMemoryWorld, call: Played, count: int) -> bool:
-    return await entries(world, call, LedgerKind.CLAIMED) >= count
-
-
 async def test_an_acknowledgement_that_comes_after_the_lease_sends_nothing(world: FaultyMemoryWorld) -> None:
     """E5, E6: people have said `not applied` meanwhile, and it stays true."""
     call = await new_call(world, "plain")
-    held = world.points.arm(f"{ATTEMPT}.after", call.call_id)
-    playing = start(world, call)
-    await asyncio.wait_for(held.came.wait(), 30)
+    held, playing = await held_at(world, call, f"{ATTEMPT}.after", start)
     other = await world.pipeline.another("executor")
-    await eventually(lambda: resolved(world, call), 30)
+    await written(world, call, LedgerKind.RESOLVED)
     held.go.set()
     await playing
     await other.stop()
@@ -144,18 +159,12 @@ async def test_an_acknowledgement_that_comes_after_the_lease_sends_nothing(world
 async def test_a_persons_word_on_a_doubt_that_has_passed_runs_nothing(world: FaultyMemoryWorld) -> None:
     """E6, P6: the holder came back and gave the call up unsent while people were asked; a resolution clears no call."""
     call = await new_call(world, "plain")
-    held = world.points.arm(f"{EFFECT}.before", call.call_id)
-    playing = start_without_people(world, call)
-    await asyncio.wait_for(held.came.wait(), 30)
+    held, playing = await held_at(world, call, f"{EFFECT}.before", start_without_people)
     other = await world.pipeline.another("executor")
     [hold] = await eventually(lambda: holds_of(world, call.call_id), 30)
     assert hold["reason"] == "in_doubt"
     held.go.set()
-
-    async def given_up() -> bool:
-        return await entries(world, call, LedgerKind.RELEASED) > 0
-
-    await eventually(given_up, 30)
+    await written(world, call, LedgerKind.RELEASED)
     await decide(world, hold["hold_id"], "committed")
 
     async def passed_on() -> bool:
@@ -171,17 +180,11 @@ async def test_a_persons_word_on_a_doubt_that_has_passed_runs_nothing(world: Fau
     await settled(world, call)
 
 
-async def resolved(world: FaultyMemoryWorld, call: Played) -> bool:
-    return await entries(world, call, LedgerKind.RESOLVED) > 0
-
-
 async def test_a_rival_of_a_crashed_call_does_not_have_its_effect_again(world: FaultyMemoryWorld) -> None:
     """E4, E5: the effect stays claimed while nobody knows what the crashed call did."""
     order = fresh_order()
     first = await new_call(world, "key honoured", order=order)
-    held = world.points.arm("executor.ran", first.call_id)
-    playing = start(world, first)
-    await asyncio.wait_for(held.came.wait(), 30)
+    _, playing = await held_at(world, first, "executor.ran", start)
     await world.pipeline.crash_stage("executor")
     second = await new_call(world, "key honoured", order=order)
     answer = asyncio.create_task(second.run.call("pay", json.dumps(second.arguments), tool_call_id="1", wait=3))
@@ -273,9 +276,7 @@ async def test_nothing_runs_from_an_empty_ledger_next_door(world: FaultyMemoryWo
 async def test_an_end_that_nobody_may_seal_ends_nothing(world: FaultyMemoryWorld) -> None:
     """P6: a forged `committed` beside a call that is under way; a crash, and the next owner reads the log anew."""
     call = await new_call(world, "plain")
-    held = world.points.arm("executor.attempted", call.call_id)
-    playing = start(world, call)
-    await asyncio.wait_for(held.came.wait(), 30)
+    _, playing = await held_at(world, call, "executor.attempted", start)
     claimed = next(e for e in await world.records(CALLS_LEDGER) if e.record.kind is LedgerKind.CLAIMED)
     forged = LedgerEntry(
         event_id=ids.random_id(), producer="test", kind=LedgerKind.FINISHED, call_id=call.call_id, outcome="committed",

@@ -54,7 +54,7 @@ def test_every_state_comes_back_as_it_was(holds: list[HoldState]) -> None:
     kept, newest = HoldStates(), dict[str, HoldState]()
     for hold in holds:
         before = newest.get(hold.hold_id)
-        hold = hold.but(call_id=before.call_id) if before else hold
+        hold = hold._replace(call_id=before.call_id) if before else hold
         if before is None or before.open:
             kept.put(hold)
             newest[hold.hold_id] = hold

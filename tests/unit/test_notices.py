@@ -137,7 +137,7 @@ async def test_no_form_carries_arguments_or_anything_that_an_agent_wrote(
 
 async def test_a_name_cannot_become_markup(world: Waiting, net: Net) -> None:
     """A11: neither a mention of everybody in Slack nor a link in a mail."""
-    wild = asked().but(group='<!channel> <a href="https://evil.example">ops</a>')
+    wild = asked()._replace(group='<!channel> <a href="https://evil.example">ops</a>')
     notice = Notice(wild, NoticeKind.ASKED, "https://approvals.example")
     slack = json.loads(body(notice, hook(form=Form.SLACK)))["blocks"][0]["text"]["text"]
     email = json.loads(body(notice, hook(form=Form.EMAIL, to=("x@example.com",))))["html"]
@@ -275,7 +275,7 @@ def test_times_of_a_short_wait_are_still_in_order() -> None:
     """A11: ten seconds to decide: reminded at half of it, warned at three quarters; a doubt by its own measure."""
     short = times_of(asked(expires_ms=1_010_000), NoticeSettings())
     assert list(short.values()) == [1_000_000, 1_005_000, 1_007_500]
-    doubt = times_of(asked().but(expires_ms=None), NoticeSettings())
+    doubt = times_of(asked()._replace(expires_ms=None), NoticeSettings())
     assert list(doubt.values()) == [1_000_000, 1_000_000 + 1_800_000, 1_000_000 + 14_400_000]
 
 

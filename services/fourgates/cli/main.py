@@ -13,6 +13,8 @@ import click
 import fourgates
 from fourgates.cli.faults import telling_faults
 
+COLLECT_RARELY = (50_000, 50, 100)
+"""How seldom the collector looks for cycles in our processes: so many new objects, and so many looks at the younger ones."""
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "init": ("init:init", "Write a catalog to begin with into a new folder."),
     "up": ("up:up", "Run the whole pipeline on this machine."),
@@ -78,5 +80,5 @@ def cli(debug: bool) -> None:
 
 def main() -> None:
     """The entry point of the console script."""
-    gc.set_threshold(50_000, 50, 100)  # a thousand modules are read and stay: a sixth of the start went into looking at them
+    gc.set_threshold(*COLLECT_RARELY)  # a thousand modules are read and stay: a sixth of the start went into looking at them
     cli(prog_name="fourgates")

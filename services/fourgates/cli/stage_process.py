@@ -6,6 +6,7 @@ import gc
 from contextlib import AbstractAsyncContextManager
 
 from fourgates.assembly import build_stage, last_word, producer_of
+from fourgates.cli.main import COLLECT_RARELY
 from fourgates.cli.settings import PREFIX, Address, Settings
 from fourgates.cli.world import Base, Trusted, world_of
 from fourgates.contract.errors import Transient
@@ -64,7 +65,7 @@ def settle_memory() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 50, 100)
+    gc.set_threshold(*COLLECT_RARELY)
 
 
 class _Accompanied(WrappedStage):

@@ -102,13 +102,13 @@ def _objection_to_verdict(hold: HoldState, said: Decided, at_ms: int) -> Objecti
 def _decided(hold: HoldState, said: Decided, at_ms: int) -> HoldState:
     person = said.principal.person
     if hold.in_doubt:
-        return hold.but(status=HoldStatus.RESOLVED, verdict=said.verdict, ended_by=person, ended_ms=at_ms)
+        return hold._replace(status=HoldStatus.RESOLVED, verdict=said.verdict, ended_by=person, ended_ms=at_ms)
     if said.verdict == "deny":
-        return hold.but(status=HoldStatus.DENIED, ended_by=person, ended_ms=at_ms)
+        return hold._replace(status=HoldStatus.DENIED, ended_by=person, ended_ms=at_ms)
     approvers = (*hold.approvers, person)
     if len(approvers) < hold.quorum:
-        return hold.but(approvers=approvers)
-    return hold.but(status=HoldStatus.APPROVED, approvers=approvers, ended_by=person, ended_ms=at_ms)
+        return hold._replace(approvers=approvers)
+    return hold._replace(status=HoldStatus.APPROVED, approvers=approvers, ended_by=person, ended_ms=at_ms)
 
 
 def fold_hold(hold: HoldState, entry: ApprovalEvent | RequestedBeginning, at_ms: int) -> HoldState:
@@ -118,16 +118,16 @@ def fold_hold(hold: HoldState, entry: ApprovalEvent | RequestedBeginning, at_ms:
     match entry.kind:
         case ApprovalKind.REQUESTED if entry.requested is not None and hold.status is HoldStatus.HELD:
             seen = entry.requested
-            return hold.but(
+            return hold._replace(
                 status=HoldStatus.REQUESTED, requested_ms=at_ms, shown_digest=seen.shown_digest,
                 preview_digest=seen.preview_digest, approvable=seen.approvable,
             )  # fmt: skip
         case ApprovalKind.DECIDED if entry.decided is not None and objection_to(hold, entry.decided, at_ms) is None:
             return _decided(hold, entry.decided, at_ms)
         case ApprovalKind.EXPIRED if hold.expires_ms is not None and at_ms >= hold.expires_ms:
-            return hold.but(status=HoldStatus.EXPIRED, ended_ms=at_ms)
+            return hold._replace(status=HoldStatus.EXPIRED, ended_ms=at_ms)
         case ApprovalKind.WITHDRAWN:
-            return hold.but(status=HoldStatus.WITHDRAWN, ended_ms=at_ms)
+            return hold._replace(status=HoldStatus.WITHDRAWN, ended_ms=at_ms)
     return hold
 
 

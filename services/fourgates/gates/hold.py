@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fourgates.contract.events import Held, HoldReason
 from fourgates.contract.ids import length_prefixed
@@ -127,7 +127,3 @@ class HoldState(NamedTuple):
     def whose(self) -> tuple[str, str]:
         """Tenant and agent; without an agent the account. How much may wait is bounded for each."""
         return self.about.tenant, self.about.agent or self.about.subject
-
-    def but(self, **changed: Any) -> HoldState:
-        """The state with some fields changed."""
-        return self._replace(**changed)
